@@ -22,7 +22,7 @@ var echoClauses = []clause{
 }
 
 // echoes lets each side call the other and compares the responses.
-func echoes(c *cluster, a, b *node, payload []byte) {
+func callBothWays(c *cluster, a, b *node, payload []byte) {
 	a.call(0, payload)
 	c.drain()
 	b.call(0, payload)
@@ -31,15 +31,15 @@ func echoes(c *cluster, a, b *node, payload []byte) {
 
 func echoEmpty(t *trial) {
 	c, a, b := t.pair(layout{})
-	echoes(c, a, b, nil)
-	echoes(c, a, b, []byte{})
+	callBothWays(c, a, b, nil)
+	callBothWays(c, a, b, []byte{})
 	c.settle()
 }
 
 func echoOneByte(t *trial) {
 	c, a, b := t.pair(layout{})
 	for _, value := range []byte{0, 1, 0x80, 0xff} {
-		echoes(c, a, b, []byte{value})
+		callBothWays(c, a, b, []byte{value})
 	}
 }
 
@@ -47,7 +47,7 @@ func echoAt(size func(*cluster) int) func(*trial) {
 	return func(t *trial) {
 		c, a, b := t.pair(layout{})
 		for seed := range uint64(3) {
-			echoes(c, a, b, pattern(seed, size(c)))
+			callBothWays(c, a, b, pattern(seed, size(c)))
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 // to the peers, and a connection without it is refused.
 const tokenSize = 32
 
-// address is how a peer reaches a worker.
+// address has what a peer needs to reach a worker.
 type address struct {
 	Layout      string `json:"layout"`
 	At          string `json:"at"` // of the listening socket

@@ -25,7 +25,7 @@ type kind uint8
 const (
 	kindCall kind = iota + 1
 	kindReply
-	kindLost // not of a frame: the connection has ended
+	kindLost // the connection has ended; not a frame
 )
 
 func putHeader(b []byte, k kind, token uint64) {
@@ -73,8 +73,8 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	return b, err
 }
 
-// Unmarshal implements [encoding.CodecV2]. The raw codec keeps grpc-go's buffer, and copies only
-// what came in several.
+// Unmarshal implements [encoding.CodecV2]. The raw codec keeps grpc-go's buffer, and copies only a
+// message that arrives in several buffers.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	m, ok := v.(*message)
 	if !ok {
@@ -88,7 +88,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 		}
 		m.bytes, m.copies = b.Value, 1
 		if len(data) > 1 {
-			m.copies++ // protobuf wants it in one
+			m.copies++ // protobuf needs one contiguous buffer
 		}
 	case len(data) == 1:
 		data[0].Ref()

@@ -7,10 +7,10 @@ import (
 	"sync/atomic"
 )
 
-// maxStrange bounds the connections that have not sent their preface yet. The oldest is closed.
+// maxStrange bounds the connections without a preface. Beyond it, the oldest is closed.
 const maxStrange = 64
 
-// door is a listener that bounds what strangers can take.
+// door is a listener that bounds how many connections strangers can hold.
 type door struct {
 	net.Listener
 	mu        sync.Mutex

@@ -17,9 +17,9 @@ type message struct {
 	kind   kind
 	token  uint64
 	bytes  []byte     // as received: a frame, or the payload of a unary call
-	buffer mem.Buffer // of grpc-go's pool, which bytes are in; nil if they are the collector's
+	buffer mem.Buffer // of grpc-go's pool, holds bytes; nil if bytes are on the Go heap
 	copies uint64     // that the codec made of bytes
-	answer chan *slot // of a unary call: where its handler waits for the reply
+	answer chan *slot // of a unary call: its handler waits here for the reply
 }
 
 var messages = sync.Pool{New: func() any { return new(message) }}
@@ -39,7 +39,7 @@ func (m *message) release() {
 	messages.Put(m)
 }
 
-// inbox is a queue without locks from any goroutine to the worker, after Dmitry Vyukov's intrusive
+// inbox is a lock-free queue from any goroutine to the worker, after Dmitry Vyukov's intrusive
 // queue for many producers and one consumer. A message is linked into a list. The consumer sleeps
 // in wait until a producer notifies it.
 type inbox struct {
@@ -123,9 +123,9 @@ func (q *inbox) wait(timeout time.Duration) {
 	q.sleeping.Store(false)
 }
 
-// alarm ends waits that are over. Its timer goes on from one wait to the next and looks at the
-// deadline only when it fires, because to start a timer wakes a thread that waits for the network:
-// with a timer for each wait, a round trip took 1.6 times as long.
+// alarm ends waits at their deadline. One timer serves consecutive waits and checks the deadline
+// only when it fires, because starting a timer wakes the thread that waits for the network: with a
+// timer for each wait, a round trip took 1.6 times as long.
 type alarm struct {
 	timer    *time.Timer
 	deadline atomic.Int64 // of the last wait, on package clock's clock
@@ -135,7 +135,8 @@ type alarm struct {
 
 func (a *alarm) set(at int64) {
 	a.at.Store(at)
-	// A wait that began meanwhile may have seen the older, earlier at, and left the timer alone.
+	// A wait that began in the meantime may have seen the earlier value of at and not set the
+	// timer.
 	if deadline := a.deadline.Load(); deadline < at {
 		at = deadline
 		a.at.Store(at)
@@ -146,7 +147,7 @@ func (a *alarm) set(at int64) {
 		if latest == at {
 			return
 		}
-		at = latest // of another set, whose Reset may have come before this one
+		at = latest // another call of set may have called Reset before this one
 	}
 }
 
@@ -154,7 +155,7 @@ func (a *alarm) set(at int64) {
 func (q *inbox) ring() {
 	q.armed.Store(false)
 	if !q.sleeping.Load() {
-		return // the next wait sets the timer
+		return // the next wait starts the timer again
 	}
 	if deadline := q.deadline.Load(); deadline > clock.Now() {
 		if q.armed.CompareAndSwap(false, true) {

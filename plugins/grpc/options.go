@@ -104,7 +104,7 @@ var schema = []transport.Option{
 	},
 }
 
-// settings are the options and the numbers of a run.
+// settings are the options and sizes of a run.
 type settings struct {
 	network          string
 	address          netip.Addr // of tcp
@@ -166,8 +166,8 @@ func resolve(cfg transport.Config) (*settings, error) {
 var capabilities = transport.Capabilities{Ordered: true, Waits: true, TellsPeerLost: true,
 	Goroutines: true}
 
-// capabilities are those with these options: unary calls run at the same time, and may overtake
-// each other.
+// capabilities returns the capabilities with these options. Unary calls run concurrently and may
+// overtake each other.
 func (s *settings) capabilities() transport.Capabilities {
 	c := capabilities
 	c.Ordered = !s.unary
@@ -178,8 +178,8 @@ func (s *settings) limits() transport.Limits {
 	return transport.Limits{MaxPayload: s.payload, Peers: maxPeers, InFlight: maxInFlight}
 }
 
-// messageLimit bounds what grpc-go receives in one message: a payload, with its header and what a
-// codec adds. grpc-go's own limit is 4 MiB.
+// messageLimit is the largest message that grpc-go receives: payload, header and the codec's
+// overhead. grpc-go's default is 4 MiB.
 func (s *settings) messageLimit() int { return s.payload + headerSize + codecOverhead }
 
 // notes are the settings that a result shows.
@@ -188,7 +188,7 @@ func (s *settings) notes() map[string]string {
 		if s.streamWindow == 0 && s.connectionWindow == 0 {
 			return "adaptive"
 		}
-		// either option ends the adapting of both
+		// grpc-go adapts neither window if one is set
 		return transport.FormatSize(int64(max(n, minWindow)))
 	}
 	n := map[string]string{
@@ -203,7 +203,7 @@ func (s *settings) notes() map[string]string {
 	return n
 }
 
-// layout is what both sides of a connection must have in common.
+// layout identifies what must be equal on both sides of a connection.
 func (s *settings) layout() string {
 	calls, security := callsStream, "plain"
 	if s.unary {

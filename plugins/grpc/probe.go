@@ -17,7 +17,7 @@ import (
 
 var _ transport.Prober = (*worker)(nil)
 
-// pings is the follower's part of probes of the library.
+// pings holds the state of a follower during probes of the library.
 type pings struct {
 	sessions chan *session
 	answer   atomic.Pointer[slot] // to unary pings
@@ -25,10 +25,10 @@ type pings struct {
 
 func newPings() pings { return pings{sessions: make(chan *session)} }
 
-// session is one probe, as the follower offers it to the handler of the initiator's stream.
+// session is one probe: the follower passes it to the handler of the initiator's stream.
 type session struct {
 	back  *slot     // the answer to each message
-	whole chan bool // what the handler returns: whether the initiator has ended the probe
+	whole chan bool // the handler's result: true if the initiator has ended the probe
 }
 
 // Probe implements [transport.Prober]. The library is grpc-go: round trips of messages of the run's
@@ -51,8 +51,8 @@ func (w *worker) Probe(ctx context.Context, id transport.PeerID,
 	})
 }
 
-// warmups is how many of the first round trips are dropped, unless a quarter of the time passes
-// before. grpc-go's windows and pools adapt in them.
+// warmups is how many of the first round trips are dropped, for at most a quarter of the time,
+// because grpc-go's windows and pools adapt first.
 const warmups = 100
 
 // lead measures round trips over a connection of its own.
@@ -78,7 +78,7 @@ func (w *worker) lead(ctx context.Context, p *peer, probe transport.Probe) (tran
 		return s.RecvMsg(in)
 	}
 	what := "stream"
-	if err := ping(new(slot), new(message)); err != nil { // the follower is there
+	if err := ping(new(slot), new(message)); err != nil { // waits for the follower
 		return transport.Floor{}, err
 	}
 	if w.settings.unary {
@@ -132,7 +132,7 @@ func (w *worker) follow(ctx context.Context, back int) error {
 		case whole := <-s.whole:
 			if whole {
 				return nil
-			} // the initiator gave an earlier probe up, and there will be another
+			} // the initiator has abandoned a probe and will begin another
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

@@ -22,9 +22,9 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// A connection begins with a preface: the token of the worker that is dialled and the nonce of the
-// one that dials. With TLS it is sent inside. gRPC does not see a byte of a connection before its
-// preface is right.
+// A connection begins with a preface: the token of the listening worker and the nonce of the
+// dialling one, inside TLS if it is on. gRPC sees no byte of a connection before its preface is
+// verified.
 
 const (
 	prefaceMagic = "tbgrpc01"
@@ -78,9 +78,9 @@ func certify() (*tls.Certificate, error) {
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
 }
 
-// tlsConfig returns a configuration that takes any certificate. The client compares it with the
-// one in the peer's address, and the server when it is told that address; each has proven by
-// then that it has the key.
+// tlsConfig returns a configuration that accepts any certificate. The client compares it with the
+// one in the peer's address during the handshake, and the server once Connect has that address. TLS
+// proves that the peer has the key.
 func tlsConfig(own *tls.Certificate) *tls.Config {
 	return &tls.Config{
 		Certificates: []tls.Certificate{*own}, MinVersion: tls.VersionTLS13,
@@ -90,7 +90,7 @@ func tlsConfig(own *tls.Certificate) *tls.Config {
 	}
 }
 
-// tlsConn is a TLS connection whose Close does not wait until a farewell is sent.
+// tlsConn is a TLS connection whose Close does not wait to send a close_notify.
 type tlsConn struct {
 	*tls.Conn
 	raw net.Conn
@@ -98,7 +98,7 @@ type tlsConn struct {
 
 func (c tlsConn) Close() error { return c.raw.Close() }
 
-// dialler are the credentials of a worker that dials a peer.
+// dialler implements the credentials of a worker that dials a peer.
 type dialler struct {
 	own     *tls.Certificate // nil without TLS
 	preface []byte
@@ -133,7 +133,7 @@ func (*dialler) Info() credentials.ProtocolInfo            { return credentials.
 func (d *dialler) Clone() credentials.TransportCredentials { return d }
 func (*dialler) OverrideServerName(string) error           { return nil }
 
-// acceptor are the credentials of a worker that is dialled.
+// acceptor implements the credentials of a worker that accepts connections.
 type acceptor struct {
 	own   *tls.Certificate // nil without TLS
 	token []byte

@@ -8,20 +8,19 @@ import (
 )
 
 // slot carries one message from the worker to the goroutine that sends it. Post copies the message
-// into the slot's memory, which grpc-go then sends from. The memory grows to the largest message
-// that the slot has carried.
+// into the slot's memory, and grpc-go sends it from there. The memory grows to the largest message
+// so far.
 type slot struct {
 	data []byte
 	// posted is set when the worker has filled the slot and cleared by grpc-go when it has written
 	// the data.
 	posted atomic.Bool
-	ready  atomic.Bool   // of a stream: to be taken by the sender
-	size   int64         // of a stream: what it counts in unsent
-	unsent *atomic.Int64 // of a stream: the outbox's; nil of others
+	ready  atomic.Bool   // of a stream: the sender may take it
+	size   int64         // of a stream: its share of unsent
+	unsent *atomic.Int64 // of a stream: outbox.unsent; else nil
 }
 
-// minSlot is the initial size of a slot's memory. grpc-go gives memory back only if it has room
-// for more than 1 KiB.
+// minSlot is the initial size of a slot's memory. grpc-go returns only buffers of more than 1 KiB.
 const minSlot = 1<<10 + 64
 
 // fill copies a message into the slot. A header of k and token precedes it if k is not 0.
@@ -75,12 +74,12 @@ type outbox struct {
 // that it has not begun to write.
 const writeQuota = 64 << 10
 
-// newOutbox returns a ring for so many calls in flight each way. So many calls and replies may be
-// on their way, and grpc-go may have one more slot, whose message has come but which it has not
-// given back yet. Hence a slot is always free for a call or reply that is due.
+// newOutbox returns a ring for that many calls in flight each way. It has a slot for each call and
+// reply in flight, and one for a slot that grpc-go has not returned although its message has
+// arrived. So a slot is always free for the next call or reply.
 //
-// Flush may send only if the codec lends the slots to grpc-go, or the bytes that are not written
-// would be unknown.
+// Flush sends only if the codec lends the slots to grpc-go, because otherwise the number of unsent
+// bytes is unknown.
 func newOutbox(inFlight int, lends bool) *outbox {
 	o := &outbox{slots: make([]slot, 2*inFlight+1), notice: make(chan struct{}, 1)}
 	if lends {
@@ -106,8 +105,8 @@ func (o *outbox) post(k kind, token uint64, payload []byte) bool {
 	return true
 }
 
-// flush sends what SendMsg takes without blocking. It wakes the goroutine for the rest if that
-// sleeps, and returns 1 if so.
+// flush sends what SendMsg takes without blocking. It wakes the goroutine for the rest if it
+// sleeps, and then returns 1.
 func (o *outbox) flush() int {
 	rest := true
 	if open := o.stream.Load(); open != nil && o.sending.CompareAndSwap(false, true) {
@@ -124,8 +123,8 @@ func (o *outbox) flush() int {
 	return 1
 }
 
-// send sends slots while fewer than limit bytes are not written, and reports whether there are
-// more. The caller has set sending.
+// send sends slots while fewer than limit bytes are unsent, and reports whether slots remain. The
+// caller has set sending.
 func (o *outbox) send(to stream, limit int64) (rest bool) {
 	for {
 		s := &o.slots[o.first]
@@ -150,7 +149,7 @@ func (o *outbox) send(to stream, limit int64) (rest bool) {
 // messagePrefix is what gRPC adds to a message.
 const messagePrefix = 5
 
-// run sends what Flush leaves, until the stream ends.
+// run sends what Flush has left until the stream ends.
 func (o *outbox) run(to stream) {
 	for {
 		if o.sending.CompareAndSwap(false, true) {
@@ -158,7 +157,8 @@ func (o *outbox) run(to stream) {
 			o.sending.Store(false)
 		}
 		o.sleeping.Store(true)
-		// A Flush may have found this goroutine sending, and not asleep, after its last look.
+		// A Flush may have posted after the last check, and not woken this goroutine because it was
+		// still sending.
 		if o.sending.CompareAndSwap(false, true) {
 			more := o.slots[o.first].ready.Load()
 			o.sending.Store(false)

@@ -10,7 +10,7 @@ import (
 	"transportbench/core/fabric/control"
 )
 
-// dialSocket dials a worker, and tries again while no packet gets to its host.
+// dialSocket dials a worker, and retries while its host is unreachable.
 func dialSocket(ctx context.Context, network, at string) (conn net.Conn, err error) {
 	err = control.WhileUnreachable(ctx, func() (err error) {
 		conn, err = new(net.Dialer).DialContext(ctx, network, at)
@@ -19,6 +19,6 @@ func dialSocket(ctx context.Context, network, at string) (conn net.Conn, err err
 	return conn, err
 }
 
-// refused reports whether err of a dial means that nothing listens at the address. Something did
-// when the address was made, so the peer is gone.
+// refused reports whether a dial failed because nothing listens at the address. The peer listened
+// before it published the address, so it is gone.
 func refused(err error) bool { return errors.Is(err, unix.ECONNREFUSED) }

@@ -52,10 +52,10 @@ type stream interface {
 func (p *peer) openStream() {
 	s, err := p.client.NewStream(p.ctx, &streamDesc, streamMethod, gogrpc.WaitForReady(true))
 	if err == nil {
-		// Until the peer's header or first message comes, grpc-go keeps what is sent for a retry.
-		// It never gives back a message that SendMsg has at that moment (v1.85,
-		// bufferForRetryLocked), and the slot would be lost. So no message is sent before the
-		// header. RecvMsg returns the error, if any.
+		// Until the peer's header or first message arrives, grpc-go keeps sent messages for a
+		// retry. A message that is in SendMsg at that moment is never returned (v1.85,
+		// bufferForRetryLocked), and its slot would leak. So wait for the header first. RecvMsg
+		// returns the error, if any.
 		_, _ = s.Header()
 		err = p.carry(s)
 	}
@@ -105,8 +105,8 @@ func (p *peer) carry(s stream) error {
 	}
 }
 
-// count bounds the messages that wait in the inbox. A peer that is opened for as many calls in
-// flight sends no more.
+// count bounds the messages that wait in the inbox. An honest peer sends no more than its calls in
+// flight.
 func (p *peer) count(k kind) error {
 	waiting := &p.waiting[k-1]
 	if waiting.Add(1) > int64(p.worker.settings.inFlight) {

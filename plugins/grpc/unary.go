@@ -49,8 +49,8 @@ func (c *callers) post(token uint64, payload []byte) bool {
 	return true
 }
 
-// unlent returns s, or a new slot if grpc-go has not given s back yet. It may not have although the
-// peer has the message: a busy machine may stop a goroutine of grpc-go just then.
+// unlent returns s, or a new slot if grpc-go still holds s. It can hold s after the peer has the
+// message: on a busy machine a goroutine of grpc-go may be preempted at that moment.
 func unlent(s *slot) *slot {
 	if s == nil || s.posted.Load() {
 		return new(slot)
@@ -149,8 +149,8 @@ func (w *worker) serveCall(ctx context.Context, decode func(any) error) (any, er
 	}
 }
 
-// requests are the unary calls of one peer that the worker has polled and not answered. A handle
-// has the number of a request and how often that was used, so that no reply is taken twice.
+// requests holds the unary calls of one peer that the worker has polled and not answered. A handle
+// is the index of a request and its use count, so that a second reply to the same call is refused.
 type requests struct {
 	list  []request
 	free  []uint32
@@ -185,7 +185,7 @@ func (r *requests) open(answer chan *slot) (handle uint64, ok bool) {
 	return uint64(q.uses)<<32 | uint64(number), true
 }
 
-// reply answers the request with this handle, and returns false if there is none.
+// reply answers the request with this handle; it returns false if the handle is invalid.
 func (r *requests) reply(handle uint64, payload []byte) bool {
 	number := uint32(handle)
 	if int(number) >= len(r.list) {
@@ -197,7 +197,7 @@ func (r *requests) reply(handle uint64, payload []byte) bool {
 	}
 	q.slot = unlent(q.slot)
 	q.slot.fill(0, 0, payload)
-	q.uses++ // the handle is used up
+	q.uses++ // invalidates the handle
 	r.dirty = append(r.dirty, number)
 	return true
 }

@@ -43,8 +43,8 @@ type worker struct {
 	inbox inbox
 	peers control.Peers[peer, uint64]
 	lost  control.LostPeers
-	held  []*message // whose payloads the last Poll has returned
-	dirty []*peer    // with messages that Flush has to send
+	held  []*message // with payloads that the last Poll returned
+	dirty []*peer    // with messages for Flush to send
 
 	door   *door
 	server *gogrpc.Server
@@ -60,7 +60,7 @@ type worker struct {
 	arrivals map[uint64]*arrival // by nonce
 }
 
-// arrival is where the streams and calls of a worker wait until Connect names it.
+// arrival lets the streams and calls of a worker wait until Connect names the worker.
 type arrival struct {
 	ready chan struct{} // closed when peer is set
 	peer  *peer
@@ -151,7 +151,7 @@ func newWorker(s *settings) (w *worker, err error) {
 	return w, nil
 }
 
-// prefaceTimeout is how long a new connection may take until gRPC's own preface has come.
+// prefaceTimeout bounds the time from accept until gRPC's own preface has arrived.
 const prefaceTimeout = 10 * time.Second
 
 func (s *settings) serverOptions(a *acceptor) []gogrpc.ServerOption {
@@ -279,8 +279,8 @@ func (w *worker) connect(id transport.PeerID, encoded []byte) error {
 	return nil
 }
 
-// arrival returns the arrival of the worker with this nonce. Those that Connect has not named are
-// bounded.
+// arrival returns the arrival of the worker with this nonce. It bounds the arrivals that Connect
+// has not named.
 func (w *worker) arrival(nonce uint64, named bool) (*arrival, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -296,7 +296,7 @@ func (w *worker) arrival(nonce uint64, named bool) (*arrival, error) {
 	return a, nil
 }
 
-// identityOf returns who is at the other end of the connection of a stream or call.
+// identityOf returns the identity of the sender of a stream or call.
 func identityOf(ctx context.Context) (*identity, error) {
 	if from, ok := grpcpeer.FromContext(ctx); ok {
 		if id, ok := from.AuthInfo.(*identity); ok {
@@ -337,7 +337,7 @@ func (w *worker) admit(ctx context.Context) (*peer, error) {
 		w.door.strangers.Add(1)
 		return nil, status.Error(codes.AlreadyExists, "the peer is connected already")
 	}
-	if p.ended.Load() { // before or after the store: one of the two closes the socket
+	if p.ended.Load() { // disconnect may have run before the store and missed the socket
 		p.disconnect()
 		return nil, status.Error(codes.Unavailable, "the connection has ended")
 	}
@@ -364,7 +364,7 @@ func (p *peer) openSocket(ctx context.Context) (net.Conn, error) {
 	return conn, nil
 }
 
-// fail ends a connection. The worker reports the loss after the messages that have come.
+// fail ends a connection. The worker reports the loss after the messages that have arrived.
 func (p *peer) fail(err error) {
 	if !p.ended.CompareAndSwap(false, true) {
 		return
@@ -374,7 +374,7 @@ func (p *peer) fail(err error) {
 	p.worker.inbox.push(newMessage(p, kindLost))
 }
 
-// disconnect closes the sockets of a connection. gRPC's own Close would wait until its farewell is
+// disconnect closes the sockets of a connection. gRPC's Close would wait until its GOAWAY is
 // written.
 func (p *peer) disconnect() {
 	for _, c := range []*atomic.Pointer[net.Conn]{&p.dialled, &p.accepted} {

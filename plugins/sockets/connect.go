@@ -13,7 +13,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// Package dial makes the connections; this file has what it asks of a worker and of a peer.
+// Package dial makes the connections; this file implements its interfaces for a worker and a peer.
 
 // Connect implements [transport.Worker].
 func (w *worker) Connect(_ context.Context, id transport.PeerID, encoded []byte) error {

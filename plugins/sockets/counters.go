@@ -14,7 +14,7 @@ type counters struct {
 	blocked uint64
 	direct  uint64
 	setupNS uint64
-	// retransmits are those of connections that have ended.
+	// retransmits counts those of connections that have ended.
 	retransmits uint64
 }
 

@@ -1,6 +1,6 @@
-// Package sockets is a transport over the kernel's stream sockets with as few tricks as a good
-// engineer would use: length-prefixed messages over one socket per peer (TCP, Unix or vsock). It
-// shows what the cleverness of other transports is worth.
+// Package sockets is a transport over the kernel's stream sockets without elaborate optimizations:
+// length-prefixed messages over one socket per peer (TCP, Unix or vsock). It is the baseline that
+// shows what the optimizations of other transports gain.
 //
 //	file                  what it does
 //	driver.go options.go  options; opening
@@ -18,11 +18,10 @@
 // # How a call travels
 //
 //  1. worker.Post takes a number for the call, and appends a header of 8 bytes and the payload to
-//     the ring of the connection. A payload of 32 KiB or more goes to the socket at once, with
-//     what is unsent before it, and only the part that the socket does not take is copied to the
-//     ring.
-//  2. worker.Flush sends all rings that have something: one system call for each peer. What a
-//     socket does not take is sent by later Polls.
+//     the ring of the connection. A payload of 32 KiB or more goes to the socket at once, after
+//     the unsent bytes before it; only the part that does not fit is copied to the ring.
+//  2. worker.Flush sends all rings that are not empty, with one system call for each peer. Later
+//     Polls send what did not fit into the socket.
 //  3. The peer's worker.Poll receives into the ring of the connection, one system call, and hands
 //     out all whole messages. Both rings are mapped twice in a row, so that messages are
 //     contiguous; a payload points into the ring, and the next Poll releases it.

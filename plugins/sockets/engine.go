@@ -9,20 +9,20 @@ import (
 )
 
 // engine moves the bytes of one worker's connections between their sockets and their streams.
-// Methods are called on the worker's thread. attach, prepareWait, detach and close may block and
-// allocate, the others not.
+// The worker's thread calls the methods. attach, prepareWait, detach and close may block and
+// allocate; the others must not.
 type engine interface {
 	// attach begins to move the bytes of a connection, whose socket is connected and whose rings
 	// are empty except for what was posted.
 	attach(c *conn) error
 	// lend sends what is unsent, and then payload from where it is: payload is not in the ring. It
-	// returns how many bytes of payload the socket took, and adds them to posted and freed. An
+	// returns how many bytes of payload the socket took, and adds them to posted and sent. An
 	// engine that cannot send from the caller's memory returns 0.
 	lend(c *conn, payload []byte) int
 	// send begins to send what was posted and not sent yet. What the socket does not take now,
 	// progress sends later.
 	send(c *conn)
-	// submit ends a number of calls of send: what they began is on its way when it returns.
+	// submit starts what the calls of send since the last submit began.
 	submit()
 	// progress receives what has come, as far as the rings have room, and continues to send. It
 	// calls worker.found for each connection to which bytes came or whose conn.err it has set.
@@ -34,7 +34,7 @@ type engine interface {
 	prepareWait(list []unix.PollFd) (_ []unix.PollFd, ready bool)
 	// detach closes the socket of a connection. Afterwards the engine does not use its rings.
 	detach(c *conn) error
-	// close releases the engine, which has no connections any more.
+	// close releases the engine after the last connection is detached.
 	close() error
 }
 
@@ -53,11 +53,11 @@ type conn struct {
 	found bool
 }
 
-// outStream is the stream to the peer: freed <= posted.
+// outStream is the stream to the peer: sent <= posted.
 type outStream struct {
 	ring   ring
 	posted uint64 // written by the worker, and by lend
-	freed  uint64 // sent, written by the engine: what is before may be overwritten
+	sent   uint64 // written by the engine; earlier bytes may be overwritten
 }
 
 // inStream is the stream from the peer: released <= read <= received <= released + the ring's size.
@@ -65,7 +65,7 @@ type inStream struct {
 	ring     ring
 	received uint64 // written by the engine
 	read     uint64 // parsed by the worker
-	released uint64 // what is before may be overwritten
+	released uint64 // written by the worker; earlier bytes may be overwritten
 }
 
 // room returns how many bytes may be received.

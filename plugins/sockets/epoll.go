@@ -19,15 +19,15 @@ const directPeers = 2
 type epollEngine struct {
 	w  *worker
 	fd int
-	// asks is set with the first connection beyond directPeers. Before, epoll has no socket: each
-	// message would notify it, which costs the sender time.
+	// asks is set with the first connection beyond directPeers. Until then epoll watches no socket,
+	// because each message would notify epoll, which costs the sender time.
 	asks    bool
 	conns   []*epollConn // attached
 	byIndex []*epollConn // by conn.index
-	blocked []*epollConn // their sockets have not taken all
+	blocked []*epollConn // with bytes for which the socket had no room
 	ready   []unix.EpollEvent
 
-	readable []*epollConn // as epoll said last
+	readable []*epollConn // by the last epoll_wait
 	vectors  sock.Vectors
 	_        padding
 }

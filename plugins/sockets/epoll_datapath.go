@@ -13,35 +13,35 @@ func (e *epollEngine) lend(c *conn, payload []byte) int {
 	if to.blocked || to.failed != nil {
 		return 0
 	}
-	unsent := int(c.out.posted - c.out.freed)
+	unsent := int(c.out.posted - c.out.sent)
 	e.vectors.Reset()
-	e.vectors.Add(c.out.ring.at(c.out.freed, unsent)) // at least the header of the message
+	e.vectors.Add(c.out.ring.at(c.out.sent, unsent)) // at least the header of the message
 	e.vectors.Add(payload[:min(len(payload), sock.MaxCall)])
 	n, err := e.vectors.Send(c.fd)
 	e.count(n)
 	if to.sent(err); n <= unsent {
-		c.out.freed += uint64(n)
+		c.out.sent += uint64(n)
 		return 0
 	}
 	n -= unsent
 	c.out.posted += uint64(n)
-	c.out.freed = c.out.posted
+	c.out.sent = c.out.posted
 	e.w.counters.direct += uint64(n)
 	return n
 }
 
-// send makes the usual call in its own body, for the reason of progress.
+// send makes the usual system call in its own body: see progress.
 func (e *epollEngine) send(c *conn) {
 	to, o := e.byIndex[c.index], &c.out
-	if to.blocked || to.failed != nil || o.freed == o.posted {
+	if to.blocked || to.failed != nil || o.sent == o.posted {
 		return
 	}
-	unsent := min(int(o.posted-o.freed), sock.MaxCall)
-	n, err := sock.SendBytes(c.fd, o.ring.at(o.freed, unsent))
+	unsent := min(int(o.posted-o.sent), sock.MaxCall)
+	n, err := sock.SendBytes(c.fd, o.ring.at(o.sent, unsent))
 	e.w.counters.Syscalls++
 	e.w.counters.KernelBytes += uint64(n)
-	if o.freed += uint64(n); o.freed == o.posted {
-		o.freed, o.posted = 0, 0 // begin again in memory that the cache has
+	if o.sent += uint64(n); o.sent == o.posted {
+		o.sent, o.posted = 0, 0 // begin again in memory that the cache has
 		return
 	}
 	if to.sent(err); to.failed == nil && (n < unsent || !e.push(to)) {
@@ -54,23 +54,23 @@ func (e *epollEngine) send(c *conn) {
 // push sends what was posted and reports whether the socket took all of it, or takes no more.
 func (e *epollEngine) push(c *epollConn) (done bool) {
 	o := &c.out
-	for o.freed < o.posted && c.failed == nil {
-		unsent := min(int(o.posted-o.freed), sock.MaxCall)
-		n, err := sock.SendBytes(c.fd, o.ring.at(o.freed, unsent))
+	for o.sent < o.posted && c.failed == nil {
+		unsent := min(int(o.posted-o.sent), sock.MaxCall)
+		n, err := sock.SendBytes(c.fd, o.ring.at(o.sent, unsent))
 		e.count(n)
 		c.sent(err)
-		if o.freed += uint64(n); n < unsent && c.failed == nil {
+		if o.sent += uint64(n); n < unsent && c.failed == nil {
 			return false
 		}
 	}
-	if o.freed == o.posted { // begin again in memory that the cache has
-		o.freed, o.posted = 0, 0
+	if o.sent == o.posted { // begin again in memory that the cache has
+		o.sent, o.posted = 0, 0
 	}
 	return true
 }
 
-// sent takes the error of a send. After one that does not pass, the connection is shut down: then
-// it is readable, and progress receives what came before and then the end.
+// sent handles the error of a send. A lasting error shuts the connection down, which makes the
+// socket readable: progress then receives earlier bytes and the end.
 func (c *epollConn) sent(err error) {
 	if err == nil || err == unix.ENOBUFS || err == unix.ENOMEM { // no memory now: no room
 		return

@@ -388,7 +388,7 @@ type givenEngine struct {
 
 func (e *givenEngine) attach(*conn) error     { return nil }
 func (e *givenEngine) lend(*conn, []byte) int { return 0 }
-func (e *givenEngine) send(c *conn)           { c.out.freed = c.out.posted }
+func (e *givenEngine) send(c *conn)           { c.out.sent = c.out.posted }
 func (e *givenEngine) submit()                {}
 func (e *givenEngine) release(*conn)          {}
 func (e *givenEngine) detach(*conn) error     { return nil }

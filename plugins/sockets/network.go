@@ -26,9 +26,9 @@ type network struct {
 	check func(s *settings, o transport.Values) error
 	// local returns the address on which the worker of an index listens.
 	local func(s *settings, n dial.Nonce, index int) unix.Sockaddr
-	// announce returns the text of an address that listen returned, as peers reach it.
+	// announce returns the text by which peers reach an address that listen returned.
 	announce func(s *settings, own unix.Sockaddr) (string, error)
-	// parse is the reverse of announce.
+	// parse is the inverse of announce.
 	parse func(text string) (unix.Sockaddr, error)
 }
 

@@ -125,8 +125,7 @@ func resolve(cfg transport.Config) (*settings, error) {
 				cfg.Workers, last, s.port-last+maxPort)
 	}
 	s.peers, s.inFlight, s.payload = max(cfg.Peers, 1), max(cfg.InFlight, 1), max(cfg.MaxPayload, 1)
-	// While the peer does not poll, a ring takes all calls that may be in flight, if they are
-	// small.
+	// A ring holds all calls in flight if they are small, even while the peer does not poll.
 	s.buffer = pow2.Ceil(max(o.Size("buffer"), 2*(headerSize+s.payload), s.inFlight*smallMessage,
 		doublemap.Unit))
 	if s.engine == engineUring {

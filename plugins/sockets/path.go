@@ -9,8 +9,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// ReadPaths implements [transport.PathReader]. The kernel knows both ends of TCP's connections, and
-// of the others their buffers only.
+// ReadPaths implements [transport.PathReader]. The kernel reports both ends of TCP
+// connections, and only the buffers of the others.
 func (w *worker) ReadPaths(dst []transport.Path) []transport.Path {
 	medium := w.settings.network.medium
 	if medium == transport.MediumTCP {

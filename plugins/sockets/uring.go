@@ -18,8 +18,8 @@ type uringEngine struct {
 	w     *worker
 	ring  *uring.Ring
 	conns []uringConn // by conn.index
-	// arrived are the connections to report with the next progress. Completions are also taken
-	// elsewhere, where worker.found may not be called.
+	// arrived are the connections to report with the next progress. Other methods take completions,
+	// too, but may not call worker.found.
 	arrived []*conn
 	stalled bool      // an operation found no room in the queue of submissions
 	failure error     // of the ring
@@ -31,7 +31,7 @@ type uringConn struct {
 	*conn
 	stream    *uring.Stream
 	flushed   uint64 // out.posted at the last send
-	sending   bool   // from out.freed on
+	sending   bool   // from out.sent on
 	failed    error  // of a send: what the peer sent before may still be received
 	receiving bool
 	closing   bool
@@ -88,15 +88,15 @@ func (e *uringEngine) prepareWait(list []unix.PollFd) (_ []unix.PollFd, ready bo
 	return list, e.ring.Ready() || e.ring.Pending() || e.stalled || len(e.arrived) > 0
 }
 
-// detach implements engine. The kernel has stopped to use the rings when its operations have
-// completed. If they do not, the rings stay mapped for good.
+// detach implements engine. The kernel uses the rings until its operations have completed. If they
+// do not complete in time, the rings stay mapped for good.
 func (e *uringEngine) detach(c *conn) (err error) {
 	if c.index < len(e.conns) && e.conns[c.index].conn == c {
 		err = e.stop(&e.conns[c.index])
 	}
-	// Without the shutdown the peer may not learn of the end: kernels before 6.13 keep a registered
-	// file open until operations on other files have ended, too.
-	_ = unix.Shutdown(c.fd, unix.SHUT_RDWR) // fails if the peer was first
+	// The shutdown tells the peer at once: kernels before 6.13 keep a registered file open until
+	// operations on other files have ended.
+	_ = unix.Shutdown(c.fd, unix.SHUT_RDWR) // fails if the peer has closed first
 	return errors.Join(err, unix.Close(c.fd))
 }
 

@@ -13,7 +13,8 @@ import (
 func receiveData(u *uringConn) uint64 { return uint64(u.index) << 1 }
 func sendData(u *uringConn) uint64    { return uint64(u.index)<<1 | 1 }
 
-// lend implements engine. A send may go on after it has returned, so the payload must be copied.
+// lend implements engine. The kernel may still read the memory of a send after lend returns, so the
+// caller must copy the payload.
 func (e *uringEngine) lend(*conn, []byte) int { return 0 }
 
 // send implements engine.
@@ -21,7 +22,7 @@ func (e *uringEngine) send(c *conn) {
 	u := &e.conns[c.index]
 	u.flushed = c.out.posted
 	if u.sending {
-		e.reap() // it may be over
+		e.reap() // the send in progress may have ended
 	}
 	e.continueSending(u)
 }
@@ -33,12 +34,12 @@ const maxSend = 1 << 30
 // mix their bytes.
 func (e *uringEngine) continueSending(u *uringConn) {
 	o := &u.out
-	if u.sending || u.failed != nil || u.closing || o.freed >= u.flushed {
+	if u.sending || u.failed != nil || u.closing || o.sent >= u.flushed {
 		return
 	}
 	e.makeRoom()
-	unsent := min(int(u.flushed-o.freed), maxSend)
-	u.sending = e.ring.Send(u.index, o.ring.at(o.freed, unsent), sendData(u))
+	unsent := min(int(u.flushed-o.sent), maxSend)
+	u.sending = e.ring.Send(u.index, o.ring.at(o.sent, unsent), sendData(u))
 	e.stalled = e.stalled || !u.sending
 }
 
@@ -88,7 +89,7 @@ func (e *uringEngine) progress() {
 	if e.stalled {
 		e.unstall()
 	}
-	if e.ring.Pending() { // what continues should not wait for the next call
+	if e.ring.Pending() { // do not leave these operations to the next call
 		e.enter()
 		e.reap()
 	}
@@ -140,9 +141,9 @@ func (e *uringEngine) sent(u *uringConn, c *uring.Completion) {
 	u.sending = false
 	switch c.Errno() {
 	case 0:
-		u.out.freed += uint64(c.Result)
+		u.out.sent += uint64(c.Result)
 		e.w.counters.KernelBytes += uint64(c.Result)
-		if u.out.freed < u.flushed {
+		if u.out.sent < u.flushed {
 			e.w.counters.blocked++
 		}
 	case unix.EAGAIN, unix.EINTR, unix.ECANCELED, unix.ENOBUFS, unix.ENOMEM: // again
@@ -154,8 +155,8 @@ func (e *uringEngine) sent(u *uringConn, c *uring.Completion) {
 		return
 	}
 	e.continueSending(u)
-	if o := &u.out; !u.sending && o.freed == o.posted { // begin again in memory that the cache has
-		o.freed, o.posted, u.flushed = 0, 0, 0
+	if o := &u.out; !u.sending && o.sent == o.posted { // begin again in memory that the cache has
+		o.sent, o.posted, u.flushed = 0, 0, 0
 	}
 }
 

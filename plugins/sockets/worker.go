@@ -25,7 +25,7 @@ type worker struct {
 	connector dial.Connector[*peer]
 
 	dirty     []*peer // posted to since the last Flush
-	arrived   []*peer // with bytes or an end that Poll has not dealt with
+	arrived   []*peer // with bytes or an end that Poll has not handled
 	delivered []*peer // whose messages the last Poll handed out
 	lost      control.LostPeers
 	failures  []error // that Poll has not returned yet
@@ -120,7 +120,7 @@ func (w *worker) find(n dial.Nonce) (*peer, bool) {
 // Address implements [transport.Worker].
 func (w *worker) Address() []byte { return w.address }
 
-// lose ends a connection. Poll reports the loss, and before it the error if the peer broke the
+// lose ends a connection. Poll reports the loss, preceded by the error if the peer broke the
 // protocol.
 func (w *worker) lose(p *peer, err error) {
 	if p.State == dial.Lost {

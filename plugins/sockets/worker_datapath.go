@@ -18,8 +18,8 @@ const (
 const (
 	// acceptEvery is how many polls pass between two looks at the listener.
 	acceptEvery = 1024
-	// minDirect is the size from which Post offers a payload to the socket before it copies it to
-	// the ring: the copy then costs about what a system call costs.
+	// minDirect is the size from which Post first offers a payload to the socket and copies only
+	// the rest to the ring. A copy of this size costs about as much as a system call.
 	minDirect = 32 << 10
 )
 
@@ -56,7 +56,7 @@ func (p *peer) post(ops []transport.Op) (n int, full bool, err error) {
 	for n < len(ops) && ops[n].Peer == p.id && len(ops[n].Payload) <= limit {
 		op := &ops[n]
 		size := len(op.Payload)
-		room := o.posted-o.freed+uint64(headerSize+size) <= uint64(ring.size())
+		room := o.posted-o.sent+uint64(headerSize+size) <= uint64(ring.size())
 		var number uint32
 		switch op.Kind {
 		case transport.OpCall:
@@ -93,7 +93,7 @@ func (p *peer) post(ops []transport.Op) (n int, full bool, err error) {
 	return n, false, nil
 }
 
-// postDirect appends a payload, of which the socket takes what it can from where it is.
+// postDirect appends a payload. The socket reads what it has room for from the caller's memory.
 func (p *peer) postDirect(payload []byte) {
 	o := &p.out
 	o.posted += headerSize

@@ -23,14 +23,13 @@ const wordBatch = 128
 // wordBatches is how many batches of each way CacheLine goes on for beyond its time.
 const wordBatches = 16
 
-// CacheLine measures the least that two threads can do to each other in shared memory: one
-// writes a word in a cache line and waits until the other has answered in it. Both sides
-// call it on the same word, which is zero and has its cache line to itself, one with
-// initiate true. That side measures for about d after the other has joined and returns
-// the median over the faster half of the batches: other programs on the processors disturb
-// some of them. The other side returns a zero Floor. Both sides spin, and return
-// the cause of ctx if it ends first. Afterwards the word is zero again and can be used
-// again; after a cancelled run it may hold something else, which the next call ignores.
+// CacheLine measures the shortest round trip between two threads in shared memory: one writes a
+// word in a cache line and waits until the other has answered in it. Both sides call it on the same
+// word, which is zero and has a cache line to itself; one passes initiate. The initiator measures
+// for about d after the other has joined and returns the median over the faster half of the
+// batches, because other programs disturb some. The other side returns a zero Floor. Both sides
+// spin, and return the cause of ctx if it ends first. Afterwards the word is zero and can be used
+// again; after a cancelled run it may hold another value, which the next call ignores.
 //
 // Batches alternate between two ways to wait: a tight loop, and a loop with a pause
 // between two looks. A tight loop sees the answer sooner, but each look takes the line
@@ -109,8 +108,7 @@ func writeWord(line *atomic.Uint64, value uint64, stopped *atomic.Bool) (next ui
 	return value, true
 }
 
-// answerWord answers until the initiator ends the run. It returns false if it was
-// stopped before.
+// answerWord answers until the initiator ends the run. It returns false if it was stopped first.
 func answerWord(line *atomic.Uint64, stopped *atomic.Bool) (over bool) {
 	last := uint64(wordIdle)
 	pauses := false

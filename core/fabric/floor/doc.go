@@ -2,14 +2,13 @@
 // payloads of a run: round trips of one message (transport.ProbeMedium) and the time per message
 // with many under way (transport.ProbeRate).
 //
-//   - [Lines]: memory. The runtime uses it, so that all transports over memory have the same
-//     floors.
-//   - [ProbeStream] and [StreamPort]: TCP and other stream sockets, over a socket that a transport
-//     lends, or one of its own.
+//   - [Lines]: memory. The runtime probes it itself, so all transports over memory share one
+//     floor.
+//   - [ProbeStream] and [StreamPort]: TCP and other stream sockets, over a socket of the transport
+//     or of the port.
 //   - [Messages]: both floors over any medium that can post and take messages.
 //   - [PingPong]: round trips over any medium that can post and take a number.
 //   - [CacheLine]: one cache line, as a record of the machine's state.
 //
-// The floors of UDP are those of the ports of core/fabric/datagram, and those of verbs the loops of
-// core/fabric/rdma.
+// Packages core/fabric/datagram and core/fabric/rdma measure the floors of UDP and verbs.
 package floor

@@ -16,21 +16,21 @@ import (
 	"transportbench/core/transport"
 )
 
-// Lines is memory that two threads share for the floors of messages in memory. Both threads have
-// the same: one copy of the struct each, over the same bytes.
+// Lines is the memory that two threads share to measure the floors of messages in memory. Each
+// thread has its own copy of the struct, over the same bytes.
 //
-// A message of n bytes takes as many cache lines as n and the header of a message need. Each line
-// is written by the sender and then read by the receiver, one word of it if that suffices to move
-// the line between the cores. A transport also reads the payload where the application has it, and
-// may copy it again at the receiver; that is work on top of the medium's. The first word of a
-// message holds its number, so that neither side has to reset anything.
+// A message occupies the cache lines that its header and payload need. The sender writes each line,
+// and the receiver reads it, or only one word if that suffices to move the line between the cores.
+// A transport also reads the payload where the application has it, and may copy it again at the
+// receiver; that is work on top of the medium's. The first word of a message holds its number, so
+// that neither side has to reset anything.
 type Lines struct {
 	// Control has a cache line to itself and is zero at first. The initiator announces a probe in
 	// it.
 	Control *atomic.Uint64
-	// Forth and Back have the messages of the two directions, from an aligned start. A probe whose
-	// payload does not fit once returns transport.ErrUnsupported; one whose payloads in flight do
-	// not fit keeps fewer under way, which is no slower.
+	// Forth and Back hold the messages of the two directions and are aligned to a cache line. A
+	// probe returns transport.ErrUnsupported if one payload does not fit. If those in flight do not
+	// fit, it keeps fewer in flight, which is no slower.
 	Forth, Back []byte
 }
 
@@ -46,19 +46,18 @@ const (
 	// memory.
 	lineSlice     = 50 * time.Microsecond
 	lineWideShare = 10
-	// lineChunk is how many lines of a long message are published at once if the reader follows the
-	// writer.
+	// lineChunk is how many lines of a long message the writer publishes at once if messages are
+	// chunked.
 	lineChunk = 64
-	// lineBypassed is how many lines a message has at least for which it may be the fastest to
-	// bypass the caches.
+	// lineBypassed is the length in lines from which bypassing the caches may be fastest.
 	lineBypassed = 16
-	// controlLooks is how often a follower finds nothing before it looks at Control again.
+	// controlLooks is the number of empty polls after which a follower reads Control again.
 	controlLooks = 64
 )
 
-// The word after a message's number says how the initiator wants it handled. Which way is the
-// fastest depends on the processor, on the distance between the cores and on the payload, so a
-// probe alternates between them, and the fastest is the floor.
+// The word after a message's number tells the follower how to handle the message. The fastest way
+// depends on the processor, the distance between the cores and the payload, so a probe alternates
+// between the ways and takes the fastest as the floor.
 const (
 	lineGroup     = 1<<16 - 1 // answer when this many have arrived
 	linePauses    = 1 << 16   // pause between two looks for the next one
@@ -108,7 +107,7 @@ func (l *Lines) Probe(ctx context.Context, probe transport.Probe) (transport.Flo
 	} else {
 		reading = s.stream(probe.Duration, min(max(probe.InFlight, 1), slots))
 	}
-	if !stopped.Load() { // or it would end the next probe of a follower that has given this one up
+	if !stopped.Load() { // else it could end the next probe of a follower that abandoned this one
 		s.post(lineLast|1, 1)
 		s.take(lineLast|1, 1)
 	}
@@ -136,8 +135,8 @@ func newLane(memory []byte, payload int) lane {
 	return lane{memory: memory[:len(memory)/stride*stride], lines: lines, stride: stride}
 }
 
-// narrowed returns the lane for a number of messages in flight. It maps the pages of a lane that
-// has more memory, so that page faults are no part of a measurement.
+// narrowed returns the lane for a number of messages in flight. It touches the pages of the rest of
+// its memory, so that no measurement contains page faults.
 func (l lane) narrowed(slots int) lane {
 	l.narrow = slots * l.stride
 	if l.lines <= lineChunk {
@@ -225,8 +224,8 @@ func (s *lineSide) post(tag uint64, count int) {
 	}
 }
 
-// prefetch requests the lines of the next count messages to write, as far as a core can have
-// requests under way.
+// prefetch requests the lines of the next count messages to write, up to the number of requests
+// that a core can have outstanding.
 func (s *lineSide) prefetch(tag uint64, count int) {
 	const maximum = 16
 	l := s.out
@@ -299,7 +298,7 @@ func (s *lineSide) take(tag uint64, count int) {
 func (s *lineSide) ways(groups ...int) (all []uint64) {
 	tags := []uint64{0, linePauses, linePrefetch, linePauses | linePrefetch}
 	past := []uint64{lineBypass, lineBypass | linePauses}
-	if s.longest() > lineChunk { // waiting and prefetching are little of a long message
+	if s.longest() > lineChunk { // waiting and prefetching hardly matter for a long message
 		tags = []uint64{0, lineChunked}
 		past = []uint64{lineBypass, lineBypass | lineChunked}
 	}
@@ -365,8 +364,9 @@ func (s *lineSide) pingPong(d time.Duration) transport.Floor {
 	return transport.Floor{Name: name, RoundTrip: MinMedian(times), Samples: samples * trips}
 }
 
-// alternate has both sides write one word in turn, the initiator with side 0. It is the fastest for
-// messages of a line if the threads share a core: there is less to do for each.
+// alternate makes both sides write one word in turn; the initiator has side 0. It is the fastest
+// way for messages of one line if the threads share a core, because each step takes fewer
+// instructions.
 func (s *lineSide) alternate(tag uint64, memory []byte, side uint64) {
 	const offset = 32 // in the line of the first message
 	line, pauses := word(memory, offset), tag&linePauses != 0
@@ -393,9 +393,9 @@ func (s *lineSide) alternate(tag uint64, memory []byte, side uint64) {
 	}
 }
 
-// stream measures the time per message with inFlight of them under way, for about d after the other
-// side has joined: the mean of a slice, and the median over the slices of a way, because a slice in
-// which a thread lost its processor says nothing of the medium.
+// stream measures the time per message with inFlight in flight, for about d after the other side
+// has joined: the mean of a slice, and the median over the slices of a way, because a thread may
+// lose its processor in a slice.
 func (s *lineSide) stream(d time.Duration, inFlight int) transport.Floor {
 	s.post(1, 1)
 	s.take(1, 1) // waits for the other side
@@ -430,8 +430,8 @@ func (s *lineSide) stream(d time.Duration, inFlight int) transport.Floor {
 	return transport.Floor{Name: "cache-line stream", PerOp: MinMedian(times), Samples: total}
 }
 
-// Another reports whether a probe takes another slice: until d is over, and beyond that until each
-// of its ways has three, but not for much longer.
+// Another reports whether a probe takes another slice: until d is over and each way has three
+// slices, within a limit.
 func Another(turn, ways int, elapsed, d time.Duration) bool {
 	return turn < ways || elapsed < d || turn < 3*ways && elapsed < maxOvertime*d
 }
@@ -460,12 +460,12 @@ func (s *lineSide) alternateSlice(tag uint64, _ int, d time.Duration) (ops int,
 	return ops, elapsed
 }
 
-// slice streams for about d with one way, and returns how many messages that were and how long they
-// took. It begins and ends with nothing under way, and measures in between.
+// slice streams for about d with one way, and returns the number of messages and their time.
+// Nothing is in flight when it begins and ends; it measures in between.
 func (s *lineSide) slice(tag uint64, inFlight int, d time.Duration) (ops int,
 	elapsed time.Duration) {
 	group := int(tag & lineGroup)
-	// The first window of messages fills the pipeline, and every look at the clock costs some
+	// The first window of messages fills the pipeline, and each reading of the clock costs some
 	// nanoseconds.
 	every := max(4*inFlight, 64) / group * group
 	if s.out.lines+s.in.lines > lineChunk {
@@ -527,7 +527,7 @@ func (s *lineSide) slice(tag uint64, inFlight int, d time.Duration) (ops int,
 	}
 }
 
-// follow answers until the initiator ends the probe. It returns false if it was stopped before.
+// follow answers until the initiator ends the probe. It returns false if it was stopped first.
 func (s *lineSide) follow() (over bool) {
 	pauses, pending := false, 0
 	slots := s.in.narrow / s.in.stride

@@ -18,17 +18,17 @@ type MessageMedium interface {
 	// Post posts n messages that begin with word, or as many of them as there is room for, and
 	// returns how many.
 	Post(word uint64, n int) (posted int, err error)
-	// Take returns how many messages have arrived, and the word with which they begin. Messages
-	// with different words are taken by different calls. If Post has left bytes of a message that
-	// it posted, Take sends more of them.
+	// Take returns how many messages have arrived and the word with which they begin. One call
+	// takes only messages with the same word. Take also sends the bytes that Post has left of a
+	// message.
 	Take() (n int, word uint64, err error)
 }
 
-// Messages is one side of the probes of a medium of messages, over one connection. Keep it for as
-// long as the medium may deliver messages of an earlier probe that was given up: Probe ignores
-// them.
+// Messages is one side of the probes of a medium, over one connection. Keep it while the medium may
+// deliver messages of an abandoned probe, because only the same Messages ignores them.
 type Messages struct {
-	// Name is that of the medium, such as "raw TCP": the floors are its ping-pong and its stream.
+	// Name names the medium, such as "raw TCP". The floors are called "raw TCP ping-pong" and "raw
+	// TCP stream".
 	Name   string
 	Medium MessageMedium
 	// Wait is set if the medium moves a message in parts, as that of [PingPong].
@@ -39,16 +39,16 @@ type Messages struct {
 }
 
 const (
-	// messageHold is how often a follower finds nothing before it answers fewer messages than the
-	// initiator asked for, because the rest does not come.
+	// messageHold is the number of empty polls after which a follower answers fewer messages than
+	// the initiator asked for.
 	messageHold = 32
 	// messageSlice is the least time for which one way to batch is measured before the next.
 	messageSlice = 300 * time.Microsecond
 )
 
-// The word of a message of a rate probe has rateWord, a tag that tells the probe from those that
-// were given up, and the number of messages to answer together; 0 ends the probe. The words of a
-// ping-pong are numbers that do not reach rateWord.
+// The word of a message of a rate probe consists of rateWord, a tag that distinguishes the probe
+// from abandoned ones, and the number of messages to answer together; 0 ends the probe. The words
+// of a ping-pong are numbers below rateWord.
 const (
 	rateWord  = 1 << 62
 	groupBits = 32
@@ -117,8 +117,8 @@ func (o *oneMessage) Take() (number uint64, ok bool, err error) {
 	return number, n > 0 && number&rateWord == 0, err
 }
 
-// lead measures the time per message with inFlight of them under way. Which batches are the fastest
-// depends on what a system call costs next to a message: the fastest is the floor.
+// lead measures the time per message with inFlight in flight. It tries several batch sizes, because
+// the best depends on the cost of a system call relative to a message; the fastest is the floor.
 func (m *Messages) lead(stopped *atomic.Bool, inFlight int, d time.Duration) (transport.Floor,
 	error) {
 	m.tag = rand.Uint64()&tagMask | rateWord
@@ -145,9 +145,9 @@ func (m *Messages) lead(stopped *atomic.Bool, inFlight int, d time.Duration) (tr
 	return transport.Floor{Name: m.Name + " stream", PerOp: MinMedian(times), Samples: total}, err
 }
 
-// slice keeps messages under way for about d, posts them as soon as group of them may be posted,
-// and returns how many were answered in which time. It begins and ends with nothing under way. With
-// group 0 it posts the message that ends the probe.
+// slice keeps messages in flight for about d, posts them in batches of group, and returns how many
+// were answered and in what time. Nothing is in flight when it begins and ends. With group 0 it
+// posts the message that ends the probe.
 func (m *Messages) slice(stopped *atomic.Bool, group, inFlight int, d time.Duration) (ops int,
 	elapsed time.Duration, err error) {
 	word := m.tag | uint64(group)
@@ -207,7 +207,7 @@ func (m *Messages) follow(stopped *atomic.Bool) error {
 		}
 		if n > 0 && asked&rateWord != 0 {
 			m.Wait.Found()
-			if asked != word { // the earlier ones are answered, or of a probe that was given up
+			if asked != word { // earlier messages are answered, or belong to an abandoned probe
 				if asked&groupMask == 0 && asked&^groupMask != word&^groupMask {
 					continue // its end
 				}

@@ -31,13 +31,13 @@ type PingPong struct {
 	// the clock costs more than a few percent of a round trip.
 	Batch int
 
-	// Wait is set if Medium moves a number in parts: Medium calls Wait.Found for each part, because
-	// the other side is then at work. Run makes a Wait if it is nil.
+	// Wait is set if Medium moves a number in parts: Medium calls Wait.Found for each part, which
+	// shows that the other side is running. Run makes a Wait if it is nil.
 	Wait *spin.Wait
 
-	// LostAfter is how many calls of Take in a row find nothing before a number counts
-	// as lost; 0 if the medium loses none. A batch with a lost number is not counted.
-	// A medium that loses numbers ends the ping-pong itself: Run sends no end mark.
+	// LostAfter is the number of consecutive empty calls of Take after which a number counts as
+	// lost; 0 if the medium loses none. A batch with a lost number does not count. A medium that
+	// loses numbers ends the ping-pong itself: Run sends no end mark.
 	LostAfter int
 
 	number uint64 // the largest that either side has posted
@@ -46,8 +46,8 @@ type PingPong struct {
 // lastNumber is the bit that is set in the number that ends a ping-pong.
 const lastNumber = 1 << 63
 
-// Run goes on beyond its time for minTimes batches, but not beyond that many times its time: with
-// fewer, a machine that takes the processor away would leave no median.
+// Run continues beyond its time until it has minTimes batches, but at most for minTimes times its
+// time. Fewer batches give no median on a machine that takes the processor away.
 const (
 	minTimes    = 100
 	maxOvertime = 4
@@ -57,9 +57,8 @@ const (
 // those after it may find caches and branch predictors cold.
 const warmups = 3
 
-// firstLostAfter is how many calls of Take find nothing before the first number counts as lost, the
-// next ones after twice as many each, up to LostAfter. The other side may drop what arrives before
-// it joins.
+// firstLostAfter is LostAfter for the first number. It doubles with each next number up to
+// LostAfter, because the other side may drop numbers that arrive before it joins.
 const firstLostAfter = 1 << 10
 
 // Run measures round trips for about d after the other side has joined. Both sides call
@@ -94,7 +93,7 @@ func (p *PingPong) Run(ctx context.Context, initiate bool, d time.Duration) (tra
 
 // lead returns the mean round trip of each batch, in nanoseconds.
 func (p *PingPong) lead(stopped *atomic.Bool, d time.Duration) (times []float64, err error) {
-	// The other side may have led before, and be ahead after a cancelled run.
+	// After a cancelled run that the other side led, its number may be larger.
 	if number, ok, err := p.Medium.Take(); err != nil {
 		return nil, err
 	} else if ok {
@@ -131,8 +130,8 @@ func (p *PingPong) lead(stopped *atomic.Bool, d time.Duration) (times []float64,
 	return times[warmups:], err
 }
 
-// roundTrip posts a number and waits for its echo, or until Take has found nothing patience times;
-// 0 is without limit. It returns false if the number was lost or the run is stopped.
+// roundTrip posts a number and waits for its echo for at most patience empty calls of Take; 0 means
+// no limit. It returns false if the number is lost or the run is stopped.
 func (p *PingPong) roundTrip(stopped *atomic.Bool, number uint64, patience int) (answered bool,
 	err error) {
 	if err := p.Medium.Post(number); err != nil {

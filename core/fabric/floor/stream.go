@@ -16,14 +16,14 @@ import (
 // ErrStreamEnded is the error of a probe whose other side has closed its socket.
 var ErrStreamEnded = errors.New("the other side of the probe has closed its socket")
 
-// streamBuffer is how much one call sends or receives at most, unless a message is longer. It stays
-// in a core's cache.
+// streamBuffer is the most bytes that one call sends or receives, unless a message is longer. It
+// fits a core's cache.
 const streamBuffer = 256 << 10
 
-// ProbeStream is one side of a probe over a connected, non-blocking stream socket, which belongs to
-// the probe: the round trips of one message, or messages under way in both directions. There is
-// nothing but send(2) and recv(2) in between. Messages have the payload and a header, as those of a
-// transport. It spins as in package spin.
+// ProbeStream is one side of a probe over a connected, non-blocking stream socket that nothing else
+// uses: round trips of one message, or messages in flight in both directions. It calls only send(2)
+// and recv(2). Messages have a header and a payload like those of a transport. It spins as in
+// package spin.
 func ProbeStream(ctx context.Context, fd int, probe transport.Probe) (transport.Floor, error) {
 	s, err := newStream(fd, probe)
 	if err != nil {
@@ -41,9 +41,9 @@ func ProbeStream(ctx context.Context, fd int, probe transport.Probe) (transport.
 	return reading, err
 }
 
-// ProbeSockets is one side of a probe over a socket that is made for it. dial begins to connect a
-// socket and returns the hello to send on it first. accept returns a socket that the other side has
-// dialled, whose hello has been read, or -1 if none has come.
+// ProbeSockets is one side of a probe over a new socket. dial begins to connect it and returns the
+// hello to send first. accept returns a socket that the other side has dialled, after its hello, or
+// -1 if there is none.
 func ProbeSockets(ctx context.Context, probe transport.Probe,
 	dial func() (fd int, hello []byte, err error), accept func() (fd int, err error)) (
 	transport.Floor, error) {
@@ -68,8 +68,7 @@ func ProbeSockets(ctx context.Context, probe transport.Probe,
 		}
 		reading, err := ProbeStream(ctx, fd, probe)
 		_ = unix.Close(fd)
-		// If the initiator gave an earlier probe up, its socket has ended, and there will be
-		// another.
+		// The socket of an abandoned probe has ended; the initiator dials another.
 		if !errors.Is(err, ErrStreamEnded) && !errors.Is(err, unix.ECONNRESET) &&
 			!errors.Is(err, unix.EPIPE) {
 			return reading, err
@@ -127,12 +126,12 @@ type stream struct {
 	out    []byte // whole messages of outLen
 	word   uint64 // their first
 	outLen int    // bytes of a message
-	next   int    // offset in out of what is sent next
+	next   int    // offset in out of the next byte to send
 	unsent int    // bytes to send
 
 	in    []byte
 	inLen int     // bytes of a message
-	part  int     // bytes of the current message that have come
+	part  int     // bytes of the current message that have arrived
 	head  [8]byte // its first bytes
 }
 
@@ -155,8 +154,8 @@ func newStream(fd int, probe transport.Probe) (*stream, error) {
 	return s, nil
 }
 
-// mark makes the first word of all messages value. It is called with nothing unsent: a side posts
-// another word once the last one is answered.
+// mark sets the first word of all messages to value. Nothing may be unsent: a side changes the word
+// only after the last message is answered.
 func (s *stream) mark(value uint64) {
 	s.word = value
 	for at := 0; at < len(s.out); at += s.outLen {
@@ -196,8 +195,8 @@ func (s *stream) finish() error {
 	return nil
 }
 
-// pull receives what has come, without waiting, and returns the number of messages that are
-// complete and the first word of the last of them.
+// pull receives without waiting. It returns the number of complete messages and the first word of
+// the last one.
 func (s *stream) pull() (messages int, head uint64, err error) {
 	n, err := streamReceive(s.fd, s.in)
 	if n > 0 {

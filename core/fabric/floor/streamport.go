@@ -17,13 +17,13 @@ import (
 	"transportbench/core/transport"
 )
 
-// StreamPort probes TCP, or Unix sockets, for transports over it that have no sockets to lend, such
-// as those over a library: each probe has a socket of its own. A port belongs to one thread.
+// StreamPort probes TCP or Unix sockets for transports that cannot lend a socket, such as those
+// over a library: it makes a socket for each probe. A port belongs to one thread.
 type StreamPort struct {
 	options  sock.Options
 	acceptor sock.Acceptor
 	address  streamAddress
-	// accepted sockets, by the nonce of the port that dialled; the newest of each
+	// the newest accepted socket, by the nonce of the port that dialled
 	waiting map[uint64]int
 	closed  bool
 }
@@ -60,8 +60,7 @@ const (
 	// A hello has the nonces of the port that is dialled and of the one that dials, and the
 	// socket's port, which is 0 for Unix sockets.
 	helloSize = 24
-	// streamSilence is how long a connection may be without a whole hello, or a peer's host without
-	// an answer.
+	// streamSilence bounds the wait for a whole hello, and for an answer of a peer's host.
 	streamSilence = 10 * time.Second
 )
 
@@ -97,7 +96,7 @@ func (p *StreamPort) Address() []byte {
 	return b
 }
 
-// Probe is that of [transport.Prober] with the port of this address.
+// Probe implements [transport.Prober.Probe] with the port at this address.
 func (p *StreamPort) Probe(ctx context.Context, address []byte,
 	probe transport.Probe) (transport.Floor, error) {
 	var peer streamAddress

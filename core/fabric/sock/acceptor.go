@@ -11,8 +11,7 @@ import (
 	"transportbench/core/fabric/clock"
 )
 
-// strangersHeld is how many connections of strangers an acceptor holds until they say what they are
-// for.
+// strangersHeld bounds the connections without a hello that an acceptor holds.
 const strangersHeld = 64
 
 // Acceptor is a listening socket and the connections to it that have no owner yet. A connection
@@ -20,7 +19,7 @@ const strangersHeld = 64
 type Acceptor struct {
 	Listener  int        // -1 if there is none
 	Strangers uint64     // connections that were closed because they sent no proper hello in time
-	Waiting   []*Arrival // connections without an owner; only Accept and Close change it
+	Waiting   []*Arrival // connections without an owner; changed by Accept and Close only
 
 	options *Options
 	hello   int
@@ -34,20 +33,20 @@ type Acceptor struct {
 type Arrival struct {
 	FD    int
 	From  unix.Sockaddr
-	Hello []byte // what has come of it
+	Hello []byte // the bytes that have arrived
 
 	since int64
 }
 
-// Addr returns where a connection over TCP comes from.
+// Addr returns the remote address of a connection over TCP.
 func (a *Arrival) Addr() netip.AddrPort { return fromKernel(a.From) }
 
-// Verdict is what becomes of an arrival with a whole hello.
+// Verdict is a decision about an arrival with a whole hello.
 type Verdict int
 
 // The verdicts.
 const (
-	// its owner is not known yet; the acceptor closes it if the other side does
+	// its owner is not known yet; the acceptor closes the arrival if the other side does
 	Wait     Verdict = iota
 	Taken            // it has an owner now
 	Close            // it is not needed
@@ -60,8 +59,8 @@ func NewAcceptor(listener int, o *Options, hello, expected int) Acceptor {
 	return Acceptor{Listener: listener, options: o, hello: hello, limit: expected + strangersHeld}
 }
 
-// lookEvery is the time between two looks at connections without an owner, in nanoseconds:
-// strangers may leave many open, and each look is a system call for each.
+// lookEvery is the time in nanoseconds between two checks of the connections without an owner:
+// there may be many, and a check takes a system call for each.
 const lookEvery = int64(10 * time.Millisecond)
 
 // Ready reports whether Accept has something to do, which costs a system call. It does not
@@ -83,9 +82,9 @@ func (l *Acceptor) Interests(list []unix.PollFd) []unix.PollFd {
 	return list
 }
 
-// Accept accepts the connections that have come, reads their hellos, and calls decide for those
-// that are complete. Of connections without a whole hello it keeps the latest: a peer that is no
-// stranger sends its hello at once. It returns [ErrInDmabuf] if this host could not read a hello.
+// Accept accepts pending connections, reads their hellos, and calls decide for the complete ones.
+// It keeps only the newest connections without a whole hello, because a peer sends its hello at
+// once. It returns [ErrInDmabuf] if this host could not read a hello.
 func (l *Acceptor) Accept(decide func(*Arrival) Verdict) (err error) {
 	l.accepted = clock.Now()
 	for range l.limit {
@@ -115,7 +114,7 @@ func (l *Acceptor) Accept(decide func(*Arrival) Verdict) (err error) {
 	return err
 }
 
-// settle reports whether an arrival is no longer waiting, and returns the error of reading its
+// settle reports whether an arrival has stopped waiting, and returns the error of reading its
 // hello.
 func (l *Acceptor) settle(a *Arrival, decide func(*Arrival) Verdict) (settled bool, err error) {
 	if missing := a.Hello[len(a.Hello):l.hello]; len(missing) > 0 {

@@ -14,17 +14,17 @@ import (
 	"transportbench/core/transport"
 )
 
-// congestionControls lists what the kernel has loaded, and allowedCongestionControls what processes
-// without privileges may use. A privileged process loads other modules on demand.
+// congestionControls lists the loaded congestion controls, and allowedCongestionControls those open
+// to unprivileged processes. A privileged process loads other modules on demand.
 const (
 	congestionControls        = "/proc/sys/net/ipv4/tcp_available_congestion_control"
 	allowedCongestionControls = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
 	defaultCongestionControl  = "/proc/sys/net/ipv4/tcp_congestion_control"
 )
 
-// DefaultCongestion is the congestion control that an option has by default: cubic, as of most
-// kernels, so that results of machines with other defaults compare. Where the kernel refuses it to
-// this process, as it may outside the root user, it is the kernel's default.
+// DefaultCongestion is the default of the option for congestion control: cubic, the default of most
+// kernels, so that results of machines with other defaults compare. If the kernel refuses cubic to
+// this process, it is the kernel's default.
 var DefaultCongestion = sync.OnceValue(func() string {
 	if cubic := "cubic"; tryCongestion(cubic) == nil {
 		return cubic

@@ -14,12 +14,12 @@ const (
 	minZeroCopy = 16 << 10
 )
 
-// Data is a data socket and what its last calls found. One thread makes the calls.
+// Data is a data socket and the results of its last calls. One thread makes the calls.
 type Data struct {
 	FD       int
 	ZeroCopy bool
 	Full     bool   // the last send found no room
-	NoMemory bool   // in the last send the kernel had no memory for zero-copy (ENOBUFS)
+	NoMemory bool   // the last send failed with ENOBUFS: no memory for zero-copy
 	Sends    uint32 // zero-copy sends
 	Notices  uint32 // zero-copy sends that the kernel has completed
 }
@@ -39,7 +39,7 @@ const (
 	ZeroCopyCopied
 	ZeroCopyBytes
 	PlainBytes // sent without zero-copy
-	Others     // calls on data sockets that move no bytes, second tries, and the sleep of a helper
+	Others     // calls that move no bytes, retries, and the sleep of a helper
 	CountKinds
 )
 
@@ -97,8 +97,7 @@ func (k *Syscalls) Send(d *Data, first, second []byte) (int, error) {
 	return n, nil
 }
 
-// CountReceive counts a call that received, or tried to, and began at a time of
-// [clock.Now].
+// CountReceive counts a call of recv that began at a time of [clock.Now].
 func (k *Syscalls) CountReceive(begin int64) {
 	k.Counts[ReceiveNS] += uint64(clock.Now() - begin)
 	k.Counts[Receives]++

@@ -8,6 +8,6 @@
 //   - [Acceptor] accepts connections, and refuses those of strangers.
 //   - [Notifier] wakes a thread that sleeps in poll(2).
 //
-// All sockets are nonblocking. The calls that move bytes are raw system calls: they
-// take as long as the copy does, so Go's scheduler need not hear of them.
+// All sockets are nonblocking. The calls that move bytes are raw system calls: they take only as
+// long as a copy, so they skip Go's scheduler.
 package sock

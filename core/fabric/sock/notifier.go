@@ -9,8 +9,8 @@ import (
 
 // Notifier wakes a thread that sleeps in poll(2) on FD.
 //
-// The sleeper calls Begin, looks for work a last time, polls, and calls End. Whoever
-// makes work available after that look sees the flag and writes to FD.
+// The sleeper calls Begin, checks for work once more, polls, and calls End. A thread that adds work
+// after that check sees the flag and writes to FD.
 type Notifier struct {
 	FD      int // an eventfd; -1 if there is none
 	waiting atomic.Bool
@@ -45,8 +45,8 @@ func (n *Notifier) End() { n.waiting.Store(false) }
 // Waiting reports whether the thread sleeps or is about to.
 func (n *Notifier) Waiting() bool { return n.waiting.Load() }
 
-// Notify wakes the thread if it sleeps. Call it after the work is visible. A nil
-// notifier is of a thread that never sleeps. Notify returns the number of system calls.
+// Notify wakes the thread if it sleeps, and returns the number of system calls. Call it after the
+// work is visible. It does nothing for a nil notifier.
 func (n *Notifier) Notify() (calls uint64) {
 	if n != nil && n.Waiting() { // pairs with the store in Begin
 		n.Wake()
@@ -60,7 +60,7 @@ func (n *Notifier) Wake() {
 	_, _ = unix.Write(n.FD, one[:]) // EAGAIN: a wake-up is pending already
 }
 
-// one is what a wake-up adds to an eventfd.
+// one is the number that a wake-up adds to an eventfd.
 var one = [8]byte{1}
 
 // Drain takes the pending wake-ups.

@@ -90,8 +90,8 @@ func (o *Options) applyTCP(fd int, set func(what string, level, option, value in
 		set("TCP_NODELAY", unix.IPPROTO_TCP, unix.TCP_NODELAY, 1),
 		set("TCP_USER_TIMEOUT", unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT,
 			int(o.Timeout.Milliseconds())),
-		// Keepalive probes, which begin after a second of silence, find a peer that
-		// vanished while there was nothing to send.
+		// Keepalive probes begin after a second of silence, and detect that an idle peer has
+		// vanished.
 		set("SO_KEEPALIVE", unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1),
 		set("TCP_KEEPIDLE", unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, 1),
 		set("TCP_KEEPINTVL", unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, interval),
@@ -224,7 +224,7 @@ func Established(fd int) (bool, error) {
 	return err == nil, err
 }
 
-// Accept takes the next connection over TCP and the address it comes from. fd is -1 if none is
+// Accept takes the next connection over TCP and returns its remote address. fd is -1 if none is
 // waiting.
 func (o *Options) Accept(listener int) (fd int, from netip.AddrPort, err error) {
 	fd, a, err := o.AcceptFrom(listener)
@@ -248,7 +248,7 @@ func (o *Options) AcceptFrom(listener int) (fd int, from unix.Sockaddr, err erro
 	}
 }
 
-// Pairs makes n connections of this process with itself.
+// Pairs makes n connections between two sockets of this process.
 func (o *Options) Pairs(n int) (near, far []int, err error) {
 	listener, at, err := o.Listen(0)
 	if err != nil {
@@ -298,7 +298,7 @@ func Retransmits(fd int) uint64 {
 	return uint64(info.Total_retrans)
 }
 
-// Silence returns for how long no packet has come on a socket; 0 if the kernel does not say.
+// Silence returns the time since the last packet on a socket; 0 if the kernel does not report it.
 func Silence(fd int) time.Duration {
 	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
@@ -314,8 +314,7 @@ func Peek(fd int) error {
 	return peeked(receiveFlags(fd, b[:], unix.MSG_PEEK))
 }
 
-// Ended reports whether the other side sends no more, or nothing can be sent to it. Bytes that wait
-// to be read do not matter.
+// Ended reports whether either direction of a socket has ended, even if bytes wait to be read.
 func Ended(fd int) bool {
 	list := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
 	n, err := unix.Poll(list, 0)

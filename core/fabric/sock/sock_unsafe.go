@@ -10,7 +10,7 @@ import (
 // MaxVectors is the most stretches of memory in one system call: 1 MiB of pages.
 const MaxVectors = 256
 
-// Vectors is the memory list of sendmsg and recvmsg, made once and used again.
+// Vectors is the reusable memory list of sendmsg and recvmsg.
 type Vectors struct {
 	header unix.Msghdr
 	list   [MaxVectors]unix.Iovec
@@ -50,7 +50,7 @@ func (v *Vectors) send(fd, flags int) (int, error) {
 	return sent(int(n), errno)
 }
 
-// Receive fills the listed memory and returns how many bytes came: 0 if none waits.
+// Receive fills the listed memory and returns the number of bytes received: 0 if none waits.
 func (v *Vectors) Receive(fd int) (int, error) {
 	v.header.Iov = &v.list[0]
 	v.header.SetIovlen(v.count)
@@ -67,7 +67,7 @@ func SendBytes(fd int, b []byte) (int, error) {
 	return sent(int(n), errno)
 }
 
-// ReceiveBytes fills b and returns how many bytes came: 0 if none waits. It returns
+// ReceiveBytes fills b and returns the number of bytes received: 0 if none waits. It returns
 // [ErrClosed] at the end of the stream.
 func ReceiveBytes(fd int, b []byte) (int, error) { return receiveFlags(fd, b, 0) }
 

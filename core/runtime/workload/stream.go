@@ -36,12 +36,12 @@ type Stream struct {
 	// Others were sent in their place.
 	Starved uint64
 
-	_      [128]byte
-	filled atomic.Uint64 // records that were put into the ring in this window
-	end    atomic.Uint64 // their number in all; endless until it is known
-	_      [128]byte
-	freed  atomic.Uint64 // records that the client is done with
-	_      [128]byte
+	_        [128]byte
+	filled   atomic.Uint64 // records that were put into the ring in this window
+	end      atomic.Uint64 // their number in all; endless until it is known
+	_        [128]byte
+	consumed atomic.Uint64 // records that the client is done with
+	_        [128]byte
 
 	// The rest is the reader's: of the goroutine, or of the caller of Rewind and Stop.
 	at      uint64 // in the file
@@ -110,7 +110,7 @@ func (s *Stream) Rewind() error {
 		return s.err
 	}
 	s.taken, s.timed, s.before, s.Starved = 0, 0, 0, 0
-	s.freed.Store(0)
+	s.consumed.Store(0)
 	if !s.whole {
 		s.at = 0
 		s.filled.Store(0)
@@ -164,7 +164,7 @@ func (s *Stream) fill(stop <-chan struct{}) error {
 			return nil
 		default:
 		}
-		room := s.freed.Load() + uint64(len(s.ring)) - filled
+		room := s.consumed.Load() + uint64(len(s.ring)) - filled
 		if room < streamChunk {
 			return nil
 		}
@@ -217,7 +217,7 @@ func (s *Stream) Next(r *Request) {
 	r.Op = Op(record.Op)
 	r.Size = int(record.Size) & -r.Op.writes()
 	if s.again && s.taken%freeEvery == 0 {
-		s.freed.Store(s.taken)
+		s.consumed.Store(s.taken)
 	}
 }
 
@@ -251,7 +251,7 @@ func (s *Stream) After() uint64 {
 	gap := at - s.before
 	s.before = at
 	if s.timed++; s.timed%freeEvery == 0 {
-		s.freed.Store(min(s.timed, s.taken))
+		s.consumed.Store(min(s.timed, s.taken))
 	}
 	return gap
 }

@@ -71,17 +71,17 @@ func (b *builder) breakdowns() []breakdown {
 		list[at].cells, list[at].parts = append(list[at].cells, cell), append(list[at].parts, d)
 		b.doc.Stacks[at].add(cell, d)
 	}
-	for cell, brief := range b.briefs {
-		if brief.Analysis != nil {
-			for _, d := range brief.Analysis.Breakdowns {
+	for cell, overview := range b.overviews {
+		if overview.Analysis != nil {
+			for _, d := range overview.Analysis.Breakdowns {
 				add(cell, d)
 			}
 		}
 	}
 	analyses := len(list)
-	for cell, brief := range b.briefs {
-		if brief.Start != nil {
-			add(cell, *brief.Start)
+	for cell, overview := range b.overviews {
+		if overview.Start != nil {
+			add(cell, *overview.Start)
 		}
 	}
 	for i, s := range b.sets {

@@ -138,19 +138,19 @@ func (p *Page) Incomparable() error {
 // builder makes a document.
 type builder struct {
 	Options
-	sets    []*set.Set
-	found   []calibration.Found
-	doc     *document
-	cells   []*set.Cell // of all sets, as numbered
-	shown   []*set.Cell // the cells with the windows that are shown
-	names   []string    // of the sets
-	first   []int       // number of the first cell of each set
-	varying []string
-	naming  map[string][]string // transport to the options that are axes of its cells
-	labels  set.Labels
-	chunks  [][]byte
-	briefs  []cellpage.Brief          // of each cell
-	counts  [][]findings.StateWindows // of each cell
+	sets      []*set.Set
+	found     []calibration.Found
+	doc       *document
+	cells     []*set.Cell // of all sets, as numbered
+	shown     []*set.Cell // the cells with the windows that are shown
+	names     []string    // of the sets
+	first     []int       // number of the first cell of each set
+	varying   []string
+	naming    map[string][]string // transport to the options that are axes of its cells
+	labels    set.Labels
+	chunks    [][]byte
+	overviews []cellpage.Overview       // of each cell
+	counts    [][]findings.StateWindows // of each cell
 }
 
 // chunkSize is the number of cells whose details are compressed together. Opening a cell's page
@@ -159,7 +159,7 @@ const chunkSize = 16
 
 // replays draws the cells that replay a trace.
 func (b *builder) replays() []replays.Chart {
-	cells := replays.Cells{Briefs: b.briefs, Link: b.link, Round: rounded,
+	cells := replays.Cells{Overviews: b.overviews, Link: b.link, Round: rounded,
 		Load: func(cell int) string {
 			return cmp.Or(b.doc.Cells.Load[cell], b.cells[cell].Config["replay"])
 		}}
@@ -173,7 +173,7 @@ func (b *builder) replays() []replays.Chart {
 // there are processors, to save memory.
 func (b *builder) details(ctx context.Context) error {
 	n := len(b.cells)
-	b.briefs, b.chunks = make([]cellpage.Brief, n), make([][]byte, (n+chunkSize-1)/chunkSize)
+	b.overviews, b.chunks = make([]cellpage.Overview, n), make([][]byte, (n+chunkSize-1)/chunkSize)
 	var metrics []result.Definition
 	for i := range b.doc.Metrics {
 		metrics = append(metrics, b.doc.Metrics[i].Definition)
@@ -201,15 +201,15 @@ func (b *builder) details(ctx context.Context) error {
 				Counts: b.counts[cell], Environment: c.Environment[cell], Metrics: metrics,
 				Predictions: predictions,
 			}, &d))
-			b.briefs[cell] = d.Brief
+			b.overviews[cell] = d.Overview
 		}
 		var err error
 		b.chunks[at], err = pack(cellpage.NewChunk(pages))
 		return err
 	})
-	for cell, brief := range b.briefs {
-		b.doc.Cells.Connections = append(b.doc.Cells.Connections, brief.Made)
-		if a := brief.Analysis; a != nil {
+	for cell, overview := range b.overviews {
+		b.doc.Cells.Connections = append(b.doc.Cells.Connections, overview.Made)
+		if a := overview.Analysis; a != nil {
 			b.doc.Cells.Bound[cell], b.doc.Cells.Why[cell] = string(a.Verdict.Bound), a.Verdict.Why
 		}
 	}
@@ -279,7 +279,7 @@ func (b *builder) describe() {
 			} else if m := machineOf(s.Machine(cell)); m != "" {
 				add(&machines, m)
 			}
-			for _, version := range b.briefs[b.first[i]+c].Versions {
+			for _, version := range b.overviews[b.first[i]+c].Versions {
 				add(&versions, version)
 			}
 			if at := cell.StartedAt; !at.IsZero() {

@@ -391,8 +391,8 @@ func TestWarmups(t *testing.T) {
 		"Of 3 warm-ups, 2 ended because the throughput was steady and 1 ended at their time " +
 			"limit; they lasted 210 ms to 900 ms.": {steady, limit, steady},
 	} {
-		b := &builder{briefs: make([]cellpage.Brief, 1)}
-		b.briefs[0].Warmups = ends
+		b := &builder{overviews: make([]cellpage.Overview, 1)}
+		b.overviews[0].Warmups = ends
 		require.Equal(t, want, b.warmups())
 	}
 }

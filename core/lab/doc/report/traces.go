@@ -38,7 +38,7 @@ func (b *builder) allTraces() []traces {
 	var overRepeats, inWindows [][]float64
 	for i, c := range b.cells {
 		overRepeats = append(overRepeats, relative(c.Samples[result.Throughput]))
-		inWindows = append(inWindows, meanTrace(b.briefs[i].Rates))
+		inWindows = append(inWindows, meanTrace(b.overviews[i].Rates))
 	}
 	var list []traces
 	for _, t := range []struct {
@@ -131,8 +131,8 @@ func (b *builder) draw(t *traces, of [][]float64) {
 func (b *builder) warmups() string {
 	var lasted []float64
 	steady := 0
-	for _, brief := range b.briefs {
-		for _, w := range brief.Warmups {
+	for _, overview := range b.overviews {
+		for _, w := range overview.Warmups {
 			lasted = append(lasted, w.LastedMS*1e6)
 			if w.Ended == result.WarmupSteady {
 				steady++

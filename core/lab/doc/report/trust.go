@@ -60,7 +60,7 @@ func (b *builder) trustRows() []trustRow {
 	for _, m := range measures {
 		row := trustRow{Check: m.check, Title: m.title, Help: m.help, Unit: m.unit}
 		for cell := range b.cells {
-			c, found := farthest(b.briefs[cell].Checks, m.check)
+			c, found := farthest(b.overviews[cell].Checks, m.check)
 			if !found || c.Value == 0 && c.OK || c.Limit == 0 {
 				continue
 			}
@@ -144,7 +144,7 @@ func (b *builder) findings() []set.GroupedWarning {
 	groups := set.WarningGroups{Info: true}
 	for i, c := range b.cells {
 		list := c.Warnings
-		if a := b.briefs[i].Analysis; a != nil {
+		if a := b.overviews[i].Analysis; a != nil {
 			list = append(slices.Clone(list), a.Findings...)
 		}
 		for _, f := range list {

@@ -305,7 +305,7 @@ func (b *bench) connect(ctx context.Context) error {
 	for r, p := range b.prepared {
 		workers[r] = p.Workers
 	}
-	lists := exchange(&b.cfg, workers)
+	lists := workersFor(&b.cfg, workers)
 	_, err := setupAll(ctx, b, "connect", b.connectTimeout(workers),
 		func(ctx context.Context, r int) (struct{}, error) {
 			return struct{}{}, b.ranks.process(r).Connect(ctx, lists[r])
@@ -316,7 +316,7 @@ func (b *bench) connect(ctx context.Context) error {
 // exchange returns for each rank the workers to which its own connect: daemons of the ranks that
 // it calls, and clients of those that call it. In a mesh whose keys choose the ranks, each rank
 // needs all workers, so the bytes of the addresses grow with the square of the ranks.
-func exchange(cfg *config.Config, workers []record.RankWorkers) [][]record.RankWorkers {
+func workersFor(cfg *config.Config, workers []record.RankWorkers) [][]record.RankWorkers {
 	lists := make([][]record.RankWorkers, len(workers))
 	calls := callsBetween(cfg)
 	for r := range lists {

@@ -443,7 +443,7 @@ func TestExchange(t *testing.T) {
 			}
 		}
 		var ranks []string
-		for _, list := range exchange(&cfg, workers) {
+		for _, list := range workersFor(&cfg, workers) {
 			var all []string
 			for _, w := range list {
 				for range w.Daemons {

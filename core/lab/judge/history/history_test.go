@@ -90,12 +90,12 @@ func TestBless(t *testing.T) {
 	require.Zero(t, history.Unaccepted(list))
 
 	// A directory of results without an index stays readable.
-	loose := t.TempDir()
+	unindexed := t.TempDir()
 	text, err := os.ReadFile(filepath.Join(night("01"), "index.json"))
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(loose, "set.json"), text, 0o600))
-	require.NoError(t, history.Bless(loose, b))
-	again, err := history.Load([]string{loose})
+	require.NoError(t, os.WriteFile(filepath.Join(unindexed, "set.json"), text, 0o600))
+	require.NoError(t, history.Bless(unindexed, b))
+	again, err := history.Load([]string{unindexed})
 	require.NoError(t, err)
 	require.Equal(t, "ada", again.Sets[0].Blessed[0].Who)
 

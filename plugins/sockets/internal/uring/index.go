@@ -28,7 +28,7 @@ type window struct {
 }
 
 // grant returns the position of the next chunk to give to the kernel, if one is free. consumed is
-// the number of bytes that their reader has done with.
+// the number of bytes that the reader has finished with.
 func (w *window) grant(consumed uint64) (position uint64, ok bool) {
 	if w.given+w.chunk > consumed+w.size {
 		return 0, false

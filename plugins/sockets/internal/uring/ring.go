@@ -22,7 +22,7 @@ type Ring struct {
 
 	// The kernel reads the tail of submissions in io_uring_enter only, and stores their head there.
 	sqHead, sqTail *atomic.Uint32
-	sqFlags        *atomic.Uint32 // set by the kernel, from any thread
+	sqFlags        *atomic.Uint32 // set by the kernel on any thread
 	sqes           []sqe
 	tail           uint32 // of the submissions made
 	submitted      uint32 // of those that the kernel has taken
@@ -52,12 +52,12 @@ type Config struct {
 
 // New makes a ring. The kernel does not interrupt its thread when something arrives (COOP_TASKRUN):
 // it sets a flag, which NeedsEnter reads. On the virtual machine on which this was measured, the
-// interrupt makes a round trip 2.5 to 4 times as long. DEFER_TASKRUN is not used, though small
-// messages over Unix sockets were 8 to 15% faster with it: it requires SINGLE_ISSUER, with which
-// Close fails on another thread than that of the operations.
+// interrupt makes a round trip 2.5 to 4 times as long. New does not use DEFER_TASKRUN, although it
+// made small messages over Unix sockets 8 to 15% faster: it requires SINGLE_ISSUER, and then Close
+// fails unless the thread that began the operations calls it.
 //
-// If the kernel or the sandbox refuses it, the error wraps
-// [transport.ErrUnavailable] and names the remedy.
+// If the kernel or a sandbox refuses io_uring, the error wraps [transport.ErrUnavailable] and names
+// the remedy.
 func New(c Config) (*Ring, error) {
 	p := params{flags: setupCQSize | setupClamp | setupSubmitAll | setupNoSQArray |
 		setupCoopTaskrun | setupTaskrunFlag,
@@ -107,7 +107,7 @@ func (r *Ring) open(c Config, p *params) error {
 	if err := r.registerFiles(c.Files); err != nil {
 		return refusal("io_uring_register files", err)
 	}
-	if _, errno := r.call(0, 0, 0); errno != 0 { // a sandbox may allow the other calls only
+	if _, errno := r.call(0, 0, 0); errno != 0 { // a sandbox may refuse this call only
 		return refusal("io_uring_enter", errno)
 	}
 	return nil
@@ -153,8 +153,7 @@ func (r *Ring) FD() int { return r.fd }
 // Enters returns the number of system calls since New.
 func (r *Ring) Enters() uint64 { return r.enters }
 
-// Cancel cancels the operations on a registered file. Their completions have come after a short
-// time.
+// Cancel cancels the operations on a registered file. Their completions arrive shortly after.
 func (r *Ring) Cancel(file int) error {
 	if err := r.cancel(cancelFD|cancelFDFixed, file); err != nil {
 		return fmt.Errorf("io_uring_register cancel: %w", err)

@@ -42,8 +42,8 @@ func (r *Ring) Full() bool { return room(r.sqHead.Load(), r.tail, uint32(len(r.s
 // Pending reports whether operations wait for Submit.
 func (r *Ring) Pending() bool { return r.tail != r.submitted }
 
-// NeedsEnter reports whether the kernel has work that it does in Submit only: something has
-// arrived, or there are completions for which the queue had no room.
+// NeedsEnter reports whether the kernel has work that only Submit lets it do: bytes have arrived,
+// or completions did not fit into the queue.
 func (r *Ring) NeedsEnter() bool { return r.sqFlags.Load()&(sqTaskrun|sqCQOverflow) != 0 }
 
 // Ready reports whether Next has a completion.
@@ -95,8 +95,8 @@ func (r *Ring) enter(wait uint32, timeout time.Duration) error {
 	}
 }
 
-// Send sends b, of which the completion says how many bytes went. It returns false if the queue of
-// submissions is full. b must stay as it is until the completion.
+// Send sends b; the completion has the number of bytes sent. It returns false if the submission
+// queue is full. b must not change before the completion.
 func (r *Ring) Send(file int, b []byte, data uint64) bool {
 	s := r.next(opSend, file, data)
 	if s == nil {
@@ -106,10 +106,10 @@ func (r *Ring) Send(file int, b []byte, data uint64) bool {
 	return true
 }
 
-// Receive begins to receive into a stream. Each completion says how many bytes came after the
-// earlier ones. The operation ends with 0 bytes at the end of what the peer sends, with ENOBUFS if
-// the kernel has filled all that it was given, with another error, or after any completion without
-// More. It returns false if the queue of submissions is full.
+// Receive begins to receive into a stream. Each completion has the number of bytes that arrived
+// since the last one. A completion without More ends the operation, as do 0 bytes (the peer has
+// closed), ENOBUFS (the kernel has filled all its buffers) and other errors. Receive returns false
+// if the submission queue is full.
 func (r *Ring) Receive(file int, s *Stream, data uint64) bool {
 	e := r.next(opRecv, file, data)
 	if e == nil {

@@ -115,8 +115,8 @@ func (r *Ring) SetFile(file, fd int) error {
 	return nil
 }
 
-// cancel cancels the operations that flags and file select, and waits a moment until they have
-// ended. It returns nil if there are none.
+// cancel cancels the operations that flags and file select, and waits briefly for them to end. It
+// returns nil if there are none.
 func (r *Ring) cancel(flags uint32, file int) error {
 	a := syncCancel{fd: int32(file), flags: flags | cancelAll,
 		timeout: unix.NsecToTimespec(int64(10 * time.Millisecond))}
@@ -142,7 +142,7 @@ func newEntries(count int) (page []byte, entries []buffer, tail *atomic.Uint32, 
 	return page, entries, (*atomic.Uint32)(unsafe.Pointer(&page[12])), nil
 }
 
-// registerBuffers tells the kernel of a ring of buffers, or that it ends.
+// registerBuffers registers or unregisters a ring of buffers.
 func (r *Ring) registerBuffers(opcode uint, page []byte, a bufferRegistration) error {
 	if page != nil {
 		a.addr = address(page)

@@ -8,9 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stream is the memory that receives of one socket fill in order, like a pipe. It is a ring of
-// buffers for the kernel: parts of the memory, one after the other, each of which the kernel fills
-// to the end.
+// Stream is the memory into which one socket receives, in order, like a pipe. The kernel sees a
+// ring of buffers: consecutive parts of the memory, each of which it fills to the end.
 type Stream struct {
 	ring    *Ring
 	group   uint16
@@ -24,12 +23,12 @@ type Stream struct {
 	window window
 }
 
-// chunks is how many buffers the memory of a stream is: the kernel gets a new one when a chunk of
-// the memory has been released.
+// chunks is the number of buffers of a stream. The kernel gets a new one when a chunk of the memory
+// has been released.
 const chunks = 16
 
-// NewStream makes a stream over memory whose length is a multiple of 16, not on the Go heap. group
-// tells it from the other streams of the ring.
+// NewStream makes a stream over memory outside the Go heap, whose length is a multiple of 16. group
+// identifies the stream within the ring.
 func (r *Ring) NewStream(group uint16, memory []byte) (*Stream, error) {
 	if len(memory) == 0 || len(memory)%chunks != 0 {
 		return nil, fmt.Errorf("a stream of %d bytes: not a multiple of %d", len(memory), chunks)
@@ -70,7 +69,7 @@ func (s *Stream) Release(consumed uint64) {
 	}
 }
 
-// Full reports whether the kernel has filled all memory that it has.
+// Full reports whether the kernel has filled all its buffers.
 func (s *Stream) Full() bool { return s.window.left() == 0 }
 
 // Received counts the bytes of a completion.
@@ -81,7 +80,7 @@ func (s *Stream) Received(n int) error {
 	return nil
 }
 
-// Close takes the memory from the kernel. No receive may be in progress.
+// Close unregisters the memory. No receive may be in progress.
 func (s *Stream) Close() error {
 	if s.page == nil {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// Brief has what the overview needs of a cell's results.
-type Brief struct {
+// Overview has what the overview needs of a cell's results.
+type Overview struct {
 	Checks []result.Finding
 	// Rates are the operations per second in each slice of each repeat.
 	Rates    [][]float64
@@ -30,7 +30,7 @@ type Brief struct {
 
 // Details has what the page of one cell shows besides its summary.
 type Details struct {
-	Brief
+	Overview
 	plugin  any
 	results []*result.Result // without repeats
 	// service and response are the values of the merged histograms at the grid's shares in ns. They

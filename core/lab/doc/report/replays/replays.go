@@ -32,21 +32,21 @@ type Line struct {
 
 // Cells are those of a report.
 type Cells struct {
-	Briefs []cellpage.Brief
-	Limit  float64 // ns: the objective for response times; 0 without one
-	Load   func(cell int) string
-	Link   func(cell int) doc.Cell
-	Round  func(float64) float64 // as far as a page shows
+	Overviews []cellpage.Overview
+	Limit     float64 // ns: the objective for response times; 0 without one
+	Load      func(cell int) string
+	Link      func(cell int) doc.Cell
+	Round     func(float64) float64 // as far as a page shows
 }
 
 // Charts returns a chart for each load that replays a trace.
 func (c *Cells) Charts() []Chart {
 	charts := []Chart{}
-	for cell, brief := range c.Briefs {
-		if brief.Analysis == nil || brief.Analysis.ReplayTimes == nil {
+	for cell, overview := range c.Overviews {
+		if overview.Analysis == nil || overview.Analysis.ReplayTimes == nil {
 			continue
 		}
-		times := brief.Analysis.ReplayTimes
+		times := overview.Analysis.ReplayTimes
 		l := Line{Cell: cell,
 			P50: c.column(times, func(s *analyze.ReplaySpan) float64 { return s.P50 }),
 			P99: c.column(times, func(s *analyze.ReplaySpan) float64 { return s.P99 })}

@@ -32,7 +32,7 @@ const (
 
 // The first byte of a connection says what follows its token.
 const (
-	echoes  = 'e'
+	echo    = 'e'
 	discard = 'd'
 )
 
@@ -126,7 +126,7 @@ func serve(conn net.Conn, token string) {
 		subtle.ConstantTimeCompare(header[1:], []byte(token)) == 0 {
 		return
 	}
-	if header[0] == echoes {
+	if header[0] == echo {
 		_, _ = io.CopyBuffer(struct{ io.Writer }{conn}, struct{ io.Reader }{conn},
 			make([]byte, messageSize))
 		return
@@ -156,7 +156,7 @@ func dial(ctx context.Context, r *Request, kind byte) (*net.TCPConn, error) {
 }
 
 func roundTrip(ctx context.Context, r *Request) (time.Duration, error) {
-	conn, err := dial(ctx, r, echoes)
+	conn, err := dial(ctx, r, echo)
 	if err != nil {
 		return 0, err
 	}

@@ -61,7 +61,7 @@ func (d *Device) run(block cuda.Address, count int, source, destination cuda.Add
 				d.mistake("byte %d of a piece is written %d times", i, times)
 			}
 		}
-		r.mirror(at, int(piece.Length))
+		r.copyAcross(at, int(piece.Length))
 	}
 	for _, piece := range descriptors {
 		if r, at := d.find(destination+cuda.Address(piece.Destination),

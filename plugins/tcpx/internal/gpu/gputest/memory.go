@@ -97,7 +97,7 @@ func (d *Device) FreeRing(a cuda.Address, size int) error {
 }
 
 // mirror copies a write in one half of a ring to the other.
-func (r *region) mirror(at, n int) {
+func (r *region) copyAcross(at, n int) {
 	half := len(r.memory) / 2
 	if first := min(at+n, half); at < first {
 		copy(r.memory[at+half:], r.memory[at:first])
@@ -117,7 +117,7 @@ func (d *Device) CopyIn(s cuda.Stream, to cuda.Address, from []byte) error {
 	d.queue(s, "copy", func() {
 		if r, at := d.find(to, len(from)); r != nil {
 			copy(r.memory[at:], from)
-			r.mirror(at, len(from))
+			r.copyAcross(at, len(from))
 		}
 	})
 	return nil
