@@ -3,7 +3,6 @@ package copyrpc
 import (
 	"context"
 	"fmt"
-	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -14,42 +13,25 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/fabric/floor"
 	"transportbench/core/transport"
 )
 
-// BenchmarkPath takes calls and replies of 48 bytes through both workers on one thread. No
-// cache line moves between cores, so it measures the code alone. least-ns is the fastest
-// short slice, in which no other process had the core.
+// BenchmarkPath takes calls and replies of 48 bytes through both workers on one thread.
 func BenchmarkPath(b *testing.B) {
+	eachPath(b, func(b *testing.B, p fabrictest.Path) { p.Benchmark(b, Driver{}) })
+}
+
+// BenchmarkInstructions counts the instructions of BenchmarkPath.
+func BenchmarkInstructions(b *testing.B) {
+	eachPath(b, func(b *testing.B, p fabrictest.Path) { p.Instructions(b) })
+}
+
+func eachPath(b *testing.B, run func(*testing.B, fabrictest.Path)) {
 	for _, batch := range []int{1, 32} {
 		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
-			caller, server := connected(b, transport.Config{InFlight: batch, MaxPayload: 64},
-				soft())
-			calls := make([]transport.Op, batch)
-			for i := range calls {
-				calls[i] = transport.Op{Kind: transport.OpCall, Token: transport.Token(i),
-					Payload: make([]byte, 48)}
-			}
-			echo := newEchoer(server)
-			events := make([]transport.Event, 64)
-			b.ReportAllocs()
-			b.ResetTimer()
-			minimum := math.MaxFloat64
-			for done := 0; done < b.N; done += 32 * batch {
-				start := time.Now()
-				for range 32 {
-					posted := 0
-					for got := 0; got < batch; {
-						posted += must(caller.Post(calls[posted:]))
-						must(0, caller.Flush())
-						echo.step()
-						got += must(caller.Poll(events))
-					}
-				}
-				minimum = min(minimum, float64(time.Since(start))/float64(32*batch))
-			}
-			b.ReportMetric(minimum, "least-ns")
+			run(b, fabrictest.Path{Options: soft(), Batch: batch, Bytes: 48})
 		})
 	}
 }

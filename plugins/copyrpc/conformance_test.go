@@ -12,7 +12,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if fabrictest.RunChild(map[string]fabrictest.Role{rankRole: serveRank}) {
+	if fabrictest.RunChild(map[string]fabrictest.Role{rankRole: serveRank,
+		fabrictest.StepsRole: fabrictest.Steps(Driver{})}) {
 		return
 	}
 	goleak.VerifyTestMain(m)

@@ -1,5 +1,5 @@
 // Package fabrictest has what the tests of transports and of their building blocks share: child
 // processes ([Start], and [StartEcho] for one that answers calls), the steps of a test with two
 // ranks ([Connect], [Call], [Next]), the threads and rounds of a benchmark ([PinTwo], [Rounds]),
-// and whether the race detector is on ([Race]).
+// the time and the instructions of a call ([Path]), and whether the race detector is on ([Race]).
 package fabrictest

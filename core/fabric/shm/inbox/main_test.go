@@ -14,7 +14,8 @@ import (
 
 func TestMain(m *testing.M) {
 	if fabrictest.RunChild(map[string]fabrictest.Role{
-		fabrictest.EchoRole: fabrictest.Echo(testDriver{}), stepsRole: stepsChild}) {
+		fabrictest.EchoRole:  fabrictest.Echo(testDriver{}),
+		fabrictest.StepsRole: fabrictest.Steps(testDriver{})}) {
 		return
 	}
 	goleak.VerifyTestMain(m)

@@ -13,17 +13,19 @@ import (
 	"transportbench/core/transport"
 )
 
-// testDriver opens what this package opens, with the option backing.
+// testDriver opens what this package opens, with the options backing and ring.
 type testDriver struct{}
 
 func (testDriver) Info() transport.Info {
 	return transport.Info{Options: []transport.Option{
-		{Name: "backing", Type: transport.TypeString}}}
+		{Name: "backing", Type: transport.TypeString, Default: string(shm.Memfd)},
+		{Name: "ring", Type: transport.TypeString, Default: Auto}}}
 }
 
 func (testDriver) Open(_ context.Context, c transport.Config) (transport.Transport, error) {
 	cfg := testConfig()
 	cfg.Backing = shm.Backing(c.Options.String("backing"))
+	cfg.Ring, cfg.InFlight, cfg.MaxPayload = c.Options.String("ring"), c.InFlight, c.MaxPayload
 	return Open(cfg)
 }
 

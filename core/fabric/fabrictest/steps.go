@@ -1,9 +1,11 @@
-package inbox
+package fabrictest
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -12,66 +14,76 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"transportbench/core/fabric/fabrictest"
+	"transportbench/core/transport"
 )
 
-// stepsRole makes round trips for a parent that counts its instructions.
-const stepsRole = "steps"
+// StepsRole is the name of the role [Steps] for [Path.Instructions].
+const StepsRole = "steps"
 
-// stepOps is about how many round trips the parent counts, one turn of the ring.
+// stepOps is about how many calls the parent counts.
 const stepOps = 64
 
-// pathConfig is a case of BenchmarkPath, and the config of stepsRole.
-type pathConfig struct {
-	Ring         string
-	Batch, Bytes int
+// Steps returns the role of a child that makes the calls of a [Path] for a parent that counts its
+// instructions.
+func Steps(driver transport.Driver) Role {
+	return func(parent *Parent) error {
+		runtime.LockOSThread()
+		var p Path
+		if err := parent.Config(&p); err != nil {
+			return err
+		}
+		t, err := p.open(driver)
+		if err != nil {
+			return err
+		}
+		var traced bool
+		if err := parent.Send(unix.Gettid()); err != nil {
+			return err
+		}
+		if err := parent.Receive(&traced); err != nil {
+			return err
+		}
+		for range 4096 { // past the first lap of a ring
+			t.trip()
+		}
+		runtime.Gosched() // so that no preemption is due soon
+		runtime.Breakpoint()
+		for range stepOps / p.Batch {
+			t.trip()
+		}
+		runtime.Breakpoint()
+		return nil
+	}
 }
 
-func stepsChild(p *fabrictest.Parent) error {
-	runtime.LockOSThread()
-	var c pathConfig
-	if err := p.Config(&c); err != nil {
-		return err
+// Instructions reports the instructions of a call with its reply; with -test.v, by function. The
+// processor's own counter is closed in most virtual machines, so a child in [StepsRole] is stepped
+// through. The count has no noise, and shows changes that the times of Benchmark hide.
+func (p Path) Instructions(b *testing.B) {
+	if runtime.GOARCH != "amd64" || Race {
+		b.Skip("ptrace(2) gives registers in another way")
 	}
-	path, err := openPath(c)
-	if err != nil {
-		return err
-	}
-	var traced bool
-	if err := p.Send(unix.Gettid()); err != nil {
-		return err
-	}
-	if err := p.Receive(&traced); err != nil {
-		return err
-	}
-	for range 4096 { // past the first lap of the ring
-		path.trip()
-	}
-	runtime.Gosched() // so that no preemption is due soon
-	runtime.Breakpoint()
-	for range stepOps / c.Batch {
-		path.trip()
-	}
-	runtime.Breakpoint()
-	return nil
-}
-
-// countSteps returns the instructions of a call and its reply, by function. The processor's own
-// counter is closed in most virtual machines, so a child process is stepped through. The count has
-// no noise, and shows changes that BenchmarkPath's times hide.
-func countSteps(t testing.TB, c pathConfig) (steps map[string]float64) {
+	var steps map[string]float64
 	for steps == nil {
-		steps = tryCountSteps(t, c)
+		steps = p.countSteps(b)
 	}
-	return steps
+	sum := 0.0
+	for _, name := range slices.Sorted(maps.Keys(steps)) {
+		sum += steps[name]
+		if testing.Verbose() {
+			b.Logf("%6.1f %s", steps[name], name)
+		}
+	}
+	b.ReportMetric(sum, "instructions/op")
+	b.ReportMetric(0, "ns/op") // would be the time of the stepping
 }
 
-// tryCountSteps is countSteps. It returns nil if the child's thread was about to be preempted,
-// which it cannot be while the others are stopped.
-func tryCountSteps(t testing.TB, c pathConfig) map[string]float64 {
+// countSteps returns the instructions of a call and its reply, by function. It returns nil if the
+// child's thread was about to be preempted, which it cannot be while the others are stopped.
+func (p Path) countSteps(t testing.TB) map[string]float64 {
 	runtime.LockOSThread() // ptrace(2) belongs to a thread
 	defer runtime.UnlockOSThread()
-	child := fabrictest.Start(t, stepsRole, c)
+	child := Start(t, StepsRole, p)
 	defer child.Kill()
 	var thread int
 	child.Receive(&thread)
