@@ -9,6 +9,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
+	"transportbench/core/runtime/client"
 	"transportbench/core/transporttest/memory"
 )
 
@@ -25,25 +26,16 @@ func TestClassesOfTraffic(t *testing.T) {
 	clients := ranks[1].clients()
 	require.Len(t, clients, len(sizes))
 	for _, only := range []int{0, 2, 3, 1, 0} {
-		for _, c := range clients {
-			c.Live.Reset()
-		}
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
+		first, others, err := runWindow(t, ranks, record.Window{Duration: time.Hour,
+			SampleEvery: 1, Only: only}, func(record.Progress) {}, func() {
 			for i, c := range clients {
-				for only == 0 || cfg.ClassOf(i) == only-1 {
-					if c.Live.Count.Load() > 10 {
-						break
-					}
+				calls := only == 0 || cfg.ClassOf(i) == only-1
+				for calls && client.Progress([]*client.Client{c}, 0).Ops <= 10 {
 					time.Sleep(time.Millisecond)
 				}
 			}
 			_ = ranks[1].Advance(context.Background(), record.StateDraining)
-		}()
-		first, others, err := runAll(t, ranks, record.Window{Duration: time.Hour, SampleEvery: 1,
-			Only: only})
-		<-ended
+		})
 		require.NoError(t, err)
 		requireServedIssued(t, append(others, first))
 		for i, c := range others[0].Clients {

@@ -171,15 +171,15 @@ func TestOverheadHasTheBatchesOfTheWindow(t *testing.T) {
 		for o.daemon.Worker.(*nullClient).open > 0 {
 			require.NoError(t, o.daemon.Step())
 		}
-		served := o.daemon.Counts.Requests
+		served := o.daemon.Requests()
 		require.NoError(t, o.daemon.Step())
-		require.EqualValues(t, want, o.daemon.Counts.Requests-served)
+		require.EqualValues(t, want, o.daemon.Requests()-served)
 
 		c := ranks[1].threads[0].overhead.client
 		require.NoError(t, c.Load(c.Clock.Now()))
-		done := c.Counts.Ops
-		require.NoError(t, iterate(c, true))
-		require.EqualValues(t, want, c.Counts.Ops-done)
+		done, err := iterate(c)
+		require.NoError(t, err)
+		require.EqualValues(t, want, done)
 	}
 	for batch, want := range map[float64]int{0: 8, 0.2: 1, 2.6: 3, 100: 8} {
 		o, err := newOverhead(record.Plan{Config: testConfig(), Idle: config.IdleSpin}, false,

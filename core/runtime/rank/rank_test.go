@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -110,6 +111,12 @@ func runAll(t *testing.T, ranks []*Rank, window record.Window) (first record.Rep
 // runWatched is runAll and calls watch for the progress of each rank, at once for several.
 func runWatched(t *testing.T, ranks []*Rank, window record.Window, watch func(record.Progress)) (
 	first record.Report, others []record.Report, err error) {
+	return runWindow(t, ranks, window, watch, func() {})
+}
+
+// runWindow is runWatched and calls measuring once all ranks measure.
+func runWindow(t *testing.T, ranks []*Rank, window record.Window, watch func(record.Progress),
+	measuring func()) (first record.Report, others []record.Report, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	errs := make([]error, len(ranks))
@@ -140,6 +147,7 @@ func runWatched(t *testing.T, ranks []*Rank, window record.Window, watch func(re
 	for _, r := range ranks {
 		require.NoError(t, r.Advance(ctx, record.StateMeasuring))
 	}
+	measuring()
 	calling.Wait()
 	for _, r := range ranks {
 		require.NoError(t, r.Advance(ctx, record.StateStopped))
@@ -148,13 +156,12 @@ func runWatched(t *testing.T, ranks []*Rank, window record.Window, watch func(re
 	return reports[0], reports[1:], errors.Join(errs...)
 }
 
-// stopWhen ends the clients' windows early, once each of them has the given number of latency
-// samples.
-func stopWhen(t *testing.T, ranks []*Rank, samples uint64) {
+// stopWhen ends the clients' windows early, once each of them has done a number of operations.
+func stopWhen(t *testing.T, ranks []*Rank, ops uint64) {
 	done := func() bool {
 		for _, r := range ranks {
 			for _, c := range r.clients() {
-				if c.Live.Count.Load() < samples {
+				if client.Progress([]*client.Client{c}, 0).Ops < ops {
 					return false
 				}
 			}
@@ -163,7 +170,7 @@ func stopWhen(t *testing.T, ranks []*Rank, samples uint64) {
 	}
 	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Errorf("not every client has %d latency samples after 30 s", samples)
+			t.Errorf("not every client has done %d operations after 30 s", ops)
 			break
 		}
 	}
@@ -174,19 +181,13 @@ func stopWhen(t *testing.T, ranks []*Rank, samples uint64) {
 	}
 }
 
-// runUntil applies load for a window that stopWhen ends.
+// runUntil applies load for a window that ends once each client has about that many latency
+// samples.
 func runUntil(t *testing.T, ranks []*Rank, sampleEvery int, samples uint64) (first record.Report,
 	others []record.Report) {
-	for _, r := range ranks { // drop the samples of the last window
-		for _, c := range r.clients() {
-			c.Live.Reset()
-		}
-	}
-	stopped := make(chan struct{})
-	go func() { defer close(stopped); stopWhen(t, ranks, samples) }()
-	first, others, err := runAll(t, ranks,
-		record.Window{Duration: time.Hour, SampleEvery: sampleEvery})
-	<-stopped
+	first, others, err := runWindow(t, ranks,
+		record.Window{Duration: time.Hour, SampleEvery: sampleEvery}, func(record.Progress) {},
+		func() { stopWhen(t, ranks, samples*uint64(sampleEvery)) })
 	require.NoError(t, err)
 	return first, others
 }
@@ -370,24 +371,35 @@ func hour(sampleEvery int) client.Window {
 	return client.Window{SampleEvery: sampleEvery, Duration: time.Hour}
 }
 
-// iterate runs one iteration of the client's loop, or of its drain.
-func iterate(c *client.Client, measuring bool) error {
-	if !measuring {
-		return c.DrainOnce()
-	}
+// iterate runs one iteration of the client's loop and returns its operations so far.
+func iterate(c *client.Client) (uint64, error) {
 	measured.Advance(record.StateMeasuring)
-	_, err := c.Iterate(&measured, 1)
-	return err
+	return c.Iterate(&measured, 1)
 }
 
 // measured is the state of a window that measures.
 var measured loop.State
 
-// drainInTest drains the calls in flight, with the daemon on the same thread.
-func drainInTest(c *client.Client, d *daemon.Daemon) error {
-	for c.InFlight > 0 {
-		if err := errors.Join(iterate(c, false), d.Step()); err != nil {
-			return err
+// drain drains the calls in flight of clients, each on a goroutine, while the daemons run.
+func drain(clients []*client.Client, daemons ...*daemon.Daemon) error {
+	drained := make(chan error, len(clients))
+	for _, c := range clients {
+		go func() { drained <- c.Drain(&measured) }()
+	}
+	for range clients {
+		for err, open := error(nil), true; open; {
+			select {
+			case err = <-drained:
+				open = false
+			default:
+				for _, d := range daemons {
+					err = errors.Join(err, d.Step())
+				}
+				runtime.Gosched()
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -167,7 +167,8 @@ func TestStagesSplitACall(t *testing.T) {
 		client.Begin(hour(1))
 		require.NoError(t, client.Load(client.Clock.Now()))
 		for client.Stages.Stages[0].Samples < calls {
-			require.NoError(t, errors.Join(iterate(client, true), daemon.Step()))
+			_, err := iterate(client)
+			require.NoError(t, errors.Join(err, daemon.Step()))
 		}
 		r := client.Report(record.ThreadReport{})
 		require.Len(t, r.Stages, len(record.DirectStages))
@@ -184,7 +185,7 @@ func TestStagesSplitACall(t *testing.T) {
 			}
 		}
 		require.Positive(t, r.StageNS)
-		require.NoError(t, drainInTest(client, daemon))
+		require.NoError(t, drain(ranks[1].clients(), daemon))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/record"
 	"transportbench/core/runtime/workload"
 	"transportbench/core/transporttest/memory"
 )
@@ -43,10 +44,14 @@ func TestStorage(t *testing.T) {
 						continue
 					}
 					c := thread.client
-					require.Zero(t, c.Counts.Lost)
-					require.Empty(t, c.Failures())
+					report := c.Report(record.ThreadReport{})
+					require.Zero(t, report.Lost)
+					require.Empty(t, report.Failures)
 					shortest := func(op workload.Op) float64 {
-						return c.ByOp[op].Histogram().Quantile(0)
+						h, err := record.DecodeHistogram(
+							report.Operations[op.String()].Latency.Histogram)
+						require.NoError(t, err)
+						return h.Quantile(0)
 					}
 					require.GreaterOrEqual(t, shortest(workload.Read), 295_000.0)
 					require.GreaterOrEqual(t, shortest(workload.Write), 195_000.0)

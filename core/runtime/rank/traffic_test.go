@@ -2,6 +2,7 @@ package rank
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -187,17 +188,18 @@ func runPair(t *testing.T, ranks []*Rank, ops uint64, pair *record.Pair) {
 			clients = append(clients, thread.client)
 		}
 	}
-	for busy := true; busy; {
-		busy = false
-		for _, c := range clients {
-			measuring := c.Counts.Ops < ops
-			require.NoError(t, iterate(c, measuring))
-			busy = busy || measuring || c.InFlight > 0
-		}
+	calling := slices.Clone(clients)
+	for len(calling) > 0 {
+		calling = slices.DeleteFunc(calling, func(c *client.Client) bool {
+			done, err := iterate(c)
+			require.NoError(t, err)
+			return done >= ops
+		})
 		for _, d := range daemons {
 			require.NoError(t, d.Step())
 		}
 	}
+	require.NoError(t, drain(clients, daemons...))
 }
 
 func checkTraffic(t *testing.T, cfg config.Config, ranks []*Rank) {
