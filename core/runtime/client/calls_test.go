@@ -1,6 +1,7 @@
 package client
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -109,4 +110,41 @@ func TestEveryCallIsTimedAlike(t *testing.T) {
 		require.Positive(t, r.BusyNS)
 		caller.drain(t)
 	}
+}
+
+// holder polls nothing while holding is set.
+type holder struct {
+	transport.Worker
+	holding *atomic.Bool
+}
+
+func (h holder) Poll(events []transport.Event) (int, error) {
+	if h.holding.Load() {
+		return 0, nil
+	}
+	return h.Worker.Poll(events)
+}
+
+func TestLateAnswersDoNotSpoilTheNextWindow(t *testing.T) {
+	var holding atomic.Bool
+	p := newPair(t, testConfig(),
+		func(w transport.Worker) transport.Worker { return holder{w, &holding} }, nil)
+	p.DrainLimit = 10 * time.Millisecond
+
+	holding.Store(true)
+	r, err := p.window(t, 1, func() bool { return p.daemon.Requests() == 8 })
+	require.NoError(t, err)
+	require.EqualValues(t, 8, r.Lost)
+
+	// These calls are still open, so a new window would have twice as many in flight.
+	r, err = p.window(t, 1, func() bool { return false })
+	require.ErrorContains(t, err, "8 calls of the last window were not answered")
+	require.Zero(t, r.ElapsedNS, "it did not measure")
+
+	holding.Store(false)
+	p.DrainLimit = 10 * time.Second
+	r = p.windowOf(t, 1, 100)
+	require.Empty(t, r.Failures)
+	require.Zero(t, r.Lost)
+	require.Zero(t, p.InFlight)
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"errors"
+	"runtime"
 	"testing"
 	"time"
 
@@ -39,6 +40,11 @@ func newPair(t *testing.T, cfg config.Config,
 	c, err := New(ranks[1].Wiring, 0, config.IdleYield, near)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, errors.Join(c.Close(), d.Close())) })
+	if !cfg.Stored() {
+		memory := make([]byte, loop.CallTraceMemory)
+		d.ShareTrace(loop.NewCallTrace(memory))
+		c.ShareTrace(ranks[1].DaemonPeer(0, 0), loop.NewCallTrace(memory))
+	}
 	return &pair{Client: c, daemon: d}
 }
 
@@ -67,4 +73,33 @@ func (p *pair) drain(t *testing.T) {
 	for p.InFlight > 0 {
 		require.NoError(t, errors.Join(p.DrainOnce(), p.daemon.Step()))
 	}
+}
+
+// window runs a window until done, with the client on a goroutine.
+func (p *pair) window(t *testing.T, sampleEvery int, done func() bool) (record.ClientReport,
+	error) {
+	p.Begin(Window{SampleEvery: sampleEvery, Duration: time.Hour})
+	var s loop.State
+	s.Advance(record.StateMeasuring)
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(&s, func() {}, func() {}) }()
+	for {
+		select {
+		case err := <-ended:
+			return p.Report(record.ThreadReport{}), err
+		default:
+			require.NoError(t, p.daemon.Step())
+			if done() {
+				s.Advance(record.StateDraining)
+			}
+			runtime.Gosched()
+		}
+	}
+}
+
+// windowOf is window for a number of operations.
+func (p *pair) windowOf(t *testing.T, sampleEvery int, ops uint64) record.ClientReport {
+	r, err := p.window(t, sampleEvery, func() bool { return p.Live.ops.Load() >= ops })
+	require.NoError(t, err)
+	return r
 }

@@ -10,6 +10,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
+	"transportbench/core/transport"
 )
 
 func TestScheduleKeepsItsRate(t *testing.T) {
@@ -81,4 +82,45 @@ func TestBurnTakesItsTime(t *testing.T) {
 
 	var none burner
 	none.spend(1) // must not use its nil clock
+}
+
+// staller delays one poll by stall, after it has delivered a number of events.
+type staller struct {
+	transport.Worker
+	after int
+	stall time.Duration
+}
+
+func (s *staller) Poll(events []transport.Event) (int, error) {
+	n, err := s.Worker.Poll(events)
+	if s.after -= n; s.after <= 0 && s.stall > 0 {
+		time.Sleep(s.stall)
+		s.stall = 0
+	}
+	return n, err
+}
+
+// TestStallShowsInResponseTime checks against coordinated omission: one call in flight meets the
+// stall, and all calls that are due during it have to wait.
+func TestStallShowsInResponseTime(t *testing.T) {
+	const stall, rate, samples = 50 * time.Millisecond, 10_000, 5000
+	cfg := testConfig()
+	cfg.InFlight, cfg.Rate, cfg.Arrival = 1, rate, config.ArrivalConstant
+	p := newPair(t, cfg,
+		func(w transport.Worker) transport.Worker { return &staller{w, 1000, stall} }, nil)
+	report := p.windowOf(t, 1, samples)
+
+	service, err := record.DecodeHistogram(report.Latency)
+	require.NoError(t, err)
+	response, err := record.DecodeHistogram(report.Open.Response.Histogram)
+	require.NoError(t, err)
+	// 500 of 5000 were due in the stall, so the median was not.
+	require.GreaterOrEqual(t, response.Quantile(0.999), float64(stall)*0.9)
+	require.Less(t, service.Quantile(0.5), float64(stall)/2)
+	require.GreaterOrEqual(t, response.Quantile(0.5), service.Quantile(0.5)*0.99)
+	// Waiting for the call in flight is not a lag of the schedule.
+	lag, err := record.DecodeHistogram(report.Open.Lag.Histogram)
+	require.NoError(t, err)
+	require.Less(t, lag.Quantile(0.5), float64(stall)/2)
+	require.GreaterOrEqual(t, report.Open.Scheduled, report.Reads+report.Writes)
 }

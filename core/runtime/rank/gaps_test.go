@@ -60,7 +60,7 @@ func TestGaps(t *testing.T) {
 			daemon, client := ranks[0].threads[0].daemon, ranks[1].threads[0].client
 			client.Begin(hour(8))
 			if busy {
-				require.NoError(t, client.Load(client.Clock.Now()))
+				require.NoError(t, client.Load(machine.Calibrated().Now()))
 			}
 			loop := func(steps int) {
 				for range steps {

@@ -115,6 +115,7 @@ func (t *thread) batch() float64 {
 type overhead struct {
 	client *client.Client // of the requests, for a daemon
 	daemon *daemon.Daemon // nil to measure the client
+	null   transport.Worker
 
 	verifyNS, stampNS float64
 }
@@ -160,17 +161,18 @@ func newOverhead(plan record.Plan, isDaemon bool, properties transport.Propertie
 	case !replayed:
 		n = max(n, min(overheadRequests, fit))
 	}
-	o = &overhead{}
 	null, err := newNullServer(cfg)
 	if err != nil {
 		return nil, err
 	}
+	o = &overhead{null: null}
 	w := wiring.Wiring{Config: cfg, Rank: 1, Kinds: plan.Kinds}
 	if o.client, err = client.NewWith(w, 0, plan.Idle, null, n, replayed); err != nil {
 		return nil, err
 	}
 	if isDaemon {
 		worker := &nullClient{requests: o.client.Payloads(), batch: cfg.InFlight}
+		o.null = worker
 		o.daemon, err = daemon.New(wiring.Wiring{Config: cfg}, 0, plan.Idle, worker)
 		if err != nil {
 			return o, err

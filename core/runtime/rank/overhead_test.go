@@ -13,6 +13,7 @@ import (
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/runtime/loop"
+	"transportbench/core/runtime/wiring/wiringtest"
 	"transportbench/core/transport"
 	"transportbench/core/transporttest/memory"
 )
@@ -51,7 +52,7 @@ func BenchmarkOverhead(b *testing.B) {
 						cost, err := o.measure(1024, 2*time.Millisecond)
 						require.NoError(b, err)
 						least[side] = min(least[side], cost)
-						null[side] = min(null[side], nullCost(b, o, 2*time.Millisecond))
+						null[side] = min(null[side], nullCost(b, o, inFlight, 2*time.Millisecond))
 					}
 					require.NoError(b, o.close())
 				}
@@ -65,11 +66,14 @@ func BenchmarkOverhead(b *testing.B) {
 }
 
 // nullCost measures the calls that a loop makes to its null transport, without the loop.
-func nullCost(b *testing.B, o *overhead, d time.Duration) float64 {
-	w, events, ops := o.client.Worker, o.client.Events, o.client.Requests[:o.client.Config.InFlight]
-	if o.daemon != nil {
-		w, events = o.daemon.Worker, o.daemon.Events
+func nullCost(b *testing.B, o *overhead, inFlight int, d time.Duration) float64 {
+	payloads := o.client.Payloads()
+	ops := make([]transport.Op, inFlight)
+	for i := range ops {
+		ops[i] = transport.Op{Kind: transport.OpCall, Token: transport.Token(i),
+			Payload: payloads[i%len(payloads)]}
 	}
+	w, events := o.null, make([]transport.Event, max(loop.MinBatch, min(inFlight, loop.MaxBatch)))
 	done := uint64(0)
 	cost, err := inParts(machine.Calibrated(), d, func(n int) (uint64, error) {
 		for range n {
@@ -122,7 +126,11 @@ func TestOverheadOfLargePayloads(t *testing.T) {
 			o, err := newOverhead(record.Plan{Config: cfg, Idle: config.IdleSpin}, isDaemon,
 				transport.Properties{}, 0)
 			require.NoError(t, err)
-			require.LessOrEqual(t, len(o.client.Buffers), overheadBytes)
+			size := 0
+			for _, p := range o.client.Payloads() {
+				size += len(p)
+			}
+			require.LessOrEqual(t, size, overheadBytes)
 			cost, err := o.measure(1, time.Millisecond)
 			require.NoError(t, err)
 			require.Positive(t, cost)
@@ -147,16 +155,11 @@ func TestOverheadOfSlowOperations(t *testing.T) {
 	require.Greater(t, cost, float64(slow)*0.9)
 }
 
-// oneByOne is a worker that returns one event of a poll.
-type oneByOne struct{ transport.Worker }
-
-func (w oneByOne) Poll(events []transport.Event) (int, error) { return w.Worker.Poll(events[:1]) }
-
 // TestOverheadHasTheBatchesOfTheWindow runs a window whose polls return one event each, and checks
 // that a null transport answers and brings no more at once. Without a window it does all of them.
 func TestOverheadHasTheBatchesOfTheWindow(t *testing.T) {
 	driver := wrapped{memory.NewDriver(), func(w transport.Worker) transport.Worker {
-		return oneByOne{w}
+		return wiringtest.OneByOne{Worker: w}
 	}}
 	for ran, want := range map[bool]int{false: 8, true: 1} {
 		ranks := cluster(t, driver, testConfig(), config.IdleYield)
@@ -168,7 +171,7 @@ func TestOverheadHasTheBatchesOfTheWindow(t *testing.T) {
 			require.NoError(t, err)
 		}
 		o := ranks[0].threads[0].overhead
-		for o.daemon.Worker.(*nullClient).open > 0 {
+		for o.null.(*nullClient).open > 0 {
 			require.NoError(t, o.daemon.Step())
 		}
 		served := o.daemon.Requests()
@@ -176,7 +179,7 @@ func TestOverheadHasTheBatchesOfTheWindow(t *testing.T) {
 		require.EqualValues(t, want, o.daemon.Requests()-served)
 
 		c := ranks[1].threads[0].overhead.client
-		require.NoError(t, c.Load(c.Clock.Now()))
+		require.NoError(t, c.Load(1))
 		done, err := iterate(c)
 		require.NoError(t, err)
 		require.EqualValues(t, want, done)
@@ -185,7 +188,7 @@ func TestOverheadHasTheBatchesOfTheWindow(t *testing.T) {
 		o, err := newOverhead(record.Plan{Config: testConfig(), Idle: config.IdleSpin}, false,
 			transport.Properties{}, batch)
 		require.NoError(t, err)
-		require.Equal(t, want, o.client.Config.InFlight, batch)
+		require.Equal(t, want, cap(o.null.(*nullServer).copied), batch)
 		require.NoError(t, o.close())
 	}
 }

@@ -54,3 +54,9 @@ func (w *Stingy) Post(ops []transport.Op) (int, error) {
 	}
 	return w.Worker.Post(ops[:1])
 }
+
+// OneByOne returns one event of a poll.
+type OneByOne struct{ transport.Worker }
+
+// Poll implements [transport.Worker].
+func (w OneByOne) Poll(events []transport.Event) (int, error) { return w.Worker.Poll(events[:1]) }
