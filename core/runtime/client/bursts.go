@@ -12,20 +12,20 @@ type burstLoop struct {
 // begin is [callLoop.begin]. An iteration that the last window left incomplete is dropped.
 func (l *burstLoop) begin(now uint64) error {
 	l.iterations.restart()
-	l.maxIssued = l.Config.InFlight
+	l.maxIssued = l.config.InFlight
 	err := l.drawnLoop.begin(now)
-	l.held = l.InFlight
+	l.held = l.inFlight
 	return err
 }
 
 // complete is Client.complete. The calls of the next iteration are posted by the next step.
 func (l *burstLoop) complete(c *Client, events []transport.Event, now uint64) {
 	completeEach(c, events, now)
-	c.Counts.inFlight += uint64(l.held) * (now - c.counted)
+	c.counts.inFlight += uint64(l.held) * (now - c.counted)
 	c.counted = now
-	if c.InFlight == 0 && c.maxIssued == 0 {
-		c.maxIssued = c.Config.InFlight
-		l.fill(c.Clock.Now())
+	if c.inFlight == 0 && c.maxIssued == 0 {
+		c.maxIssued = c.config.InFlight
+		l.fill(c.clock.Now())
 	}
-	l.held = c.InFlight
+	l.held = c.inFlight
 }

@@ -11,7 +11,7 @@ import (
 // verified response.
 
 // issueCopy issues a call and appends a copy of its request to the ops to post. Fewer than
-// Config.InFlight calls must be in flight.
+// config.InFlight calls must be in flight.
 func (c *Client) issueCopy(index int, now uint64) {
 	call := &c.calls[index]
 	call.state = callInFlight
@@ -19,8 +19,8 @@ func (c *Client) issueCopy(index int, now uint64) {
 	call.minVersion = c.newest(call.key)
 	n := len(c.ops)
 	c.ops = c.ops[:n+1]
-	c.ops[n] = c.Requests[index]
-	c.InFlight++
+	c.ops[n] = c.requests[index]
+	c.inFlight++
 	if c.eachCall {
 		c.recordIssue(index, now)
 	}
@@ -37,9 +37,9 @@ func (c *Client) post() error {
 	if err != nil {
 		return err
 	}
-	c.Counts.posted += uint64(n)
+	c.counts.posted += uint64(n)
 	if n < len(c.ops) {
-		c.Counts.backPressure++
+		c.counts.backPressure++
 		n = copy(c.ops, c.ops[n:])
 	} else {
 		n = 0
@@ -58,9 +58,9 @@ func (c *Client) postEach(ops []transport.Op) (taken int, err error) {
 		}
 		err = c.Worker.Flush()
 	}
-	c.Counts.posted += uint64(taken)
+	c.counts.posted += uint64(taken)
 	if taken < len(ops) && err == nil {
-		c.Counts.backPressure++
+		c.counts.backPressure++
 	}
 	return taken, err
 }
@@ -91,7 +91,7 @@ func (c *Client) accept(events []transport.Event, now uint64) error {
 			ended++
 		}
 	}
-	c.InFlight -= ended
+	c.inFlight -= ended
 	return nil
 }
 
@@ -102,7 +102,7 @@ func (c *Client) acceptRare(e *transport.Event, now uint64) error {
 	case e.Kind != transport.EventResponse:
 		return c.unexpected(e)
 	case !c.awaits(e):
-		c.Counts.unknownToken++
+		c.counts.unknownToken++
 		e.Kind = 0
 		return nil
 	}
@@ -122,17 +122,17 @@ func (c *Client) modify(call *call, e *transport.Event) {
 	version, failure := kv.Check(e.Payload, call.key, call.minVersion, int(c.readSize),
 		c.sumDue(1, e.Size))
 	if failure != kv.FailureNone {
-		c.Counts.failures[failure]++
+		c.counts.failures[failure]++
 	} else {
-		c.Counts.bytes += uint64(len(e.Payload) - kv.HeaderSize)
+		c.counts.bytes += uint64(len(e.Payload) - kv.HeaderSize)
 		call.minVersion = version
 	}
 	call.flags &^= callReading
 	c.nonce++
-	c.Counts.summed += uint64(call.written)
+	c.counts.summed += uint64(call.written)
 	index := int(e.Token)
-	c.Requests[index].Payload = kv.EncodePut(c.buffer(index), call.key, int(call.written), c.nonce)
-	c.ops = append(c.ops, c.Requests[index])
+	c.requests[index].Payload = kv.EncodePut(c.buffer(index), call.key, int(call.written), c.nonce)
+	c.ops = append(c.ops, c.requests[index])
 }
 
 // completeEchoes verifies and counts the responses among events. It takes the short way for those
@@ -146,7 +146,7 @@ func completeEchoes(c *Client, events []transport.Event, now uint64) {
 			if e.Kind != transport.EventResponse {
 				break
 			}
-			request := c.Requests[e.Token].Payload
+			request := c.requests[e.Token].Payload
 			if !kv.SameEcho(e.Payload, request) {
 				break
 			}
@@ -157,9 +157,9 @@ func completeEchoes(c *Client, events []transport.Event, now uint64) {
 		ops := uint64(done - first)
 		c.verify -= uint32(ops)
 		c.sampler.Left -= uint32(ops)
-		c.Counts.Ops += ops
-		c.Counts.byOp[workload.Read] += ops
-		c.Counts.bytes += 2 * uint64(bytes) // forth and back
+		c.counts.ops += ops
+		c.counts.byOp[workload.Read] += ops
+		c.counts.bytes += 2 * uint64(bytes) // forth and back
 		if done == len(events) {
 			return
 		}
@@ -182,18 +182,18 @@ func completeStore(c *Client, events []transport.Event, now uint64) {
 			call := &c.calls[e.Token]
 			call.state = callFree
 			ops++
-			c.Counts.byOp[call.op]++
+			c.counts.byOp[call.op]++
 			verify -= uint32(call.reads)
 			version, failure := kv.Check(e.Payload, call.key, call.minVersion, int(call.wantSize),
 				verify == 0)
 			if verify == 0 {
-				verify = uint32(c.Config.VerifyEvery)
+				verify = uint32(c.config.VerifyEvery)
 				sums++
 				summed += uint64(max(len(e.Payload)-kv.HeaderSize, 0))
 			}
 			if failure != kv.FailureNone {
-				c.Counts.wrong++
-				c.Counts.failures[failure]++
+				c.counts.wrong++
+				c.counts.failures[failure]++
 				continue
 			}
 			bytes += uint64(len(e.Payload)-kv.HeaderSize) + uint64(call.written)
@@ -201,10 +201,10 @@ func completeStore(c *Client, events []transport.Event, now uint64) {
 		}
 		c.verify = verify
 		c.sampler.Left -= uint32(ops)
-		c.Counts.Ops += ops
-		c.Counts.sums += sums
-		c.Counts.summed += summed
-		c.Counts.bytes += bytes
+		c.counts.ops += ops
+		c.counts.sums += sums
+		c.counts.summed += summed
+		c.counts.bytes += bytes
 		if plain == len(events) {
 			return
 		}
@@ -228,22 +228,22 @@ func (c *Client) completeOne(e *transport.Event, now uint64) {
 	}
 	call := &c.calls[e.Token]
 	call.state = callFree
-	c.Counts.Ops++
-	c.Counts.byOp[call.op]++
+	c.counts.ops++
+	c.counts.byOp[call.op]++
 	if c.peers != nil {
 		c.peers.ops[c.peers.of[e.Token]]++
 	}
 	if failure := c.check(call, e); failure != kv.FailureNone {
-		c.Counts.wrong++
-		c.Counts.failures[failure]++
+		c.counts.wrong++
+		c.counts.failures[failure]++
 	} else {
-		c.Counts.bytes += uint64(len(e.Payload)-kv.HeaderSize) + uint64(call.written)
+		c.counts.bytes += uint64(len(e.Payload)-kv.HeaderSize) + uint64(call.written)
 	}
 	if c.sampler.Take() {
 		c.record(int(e.Token), now)
 	}
 	if c.iterations != nil {
-		c.iterations.complete(c.Clock, uint32(e.Token), now, true)
+		c.iterations.complete(c.clock, uint32(e.Token), now, true)
 	}
 }
 
@@ -251,9 +251,9 @@ func (c *Client) completeOne(e *transport.Event, now uint64) {
 func (c *Client) check(call *call, e *transport.Event) kv.Failure {
 	switch c.service {
 	case loop.ServiceEcho:
-		return kv.CheckEcho(e.Payload, c.Requests[e.Token].Payload, c.sumDue(1, len(e.Payload)))
+		return kv.CheckEcho(e.Payload, c.requests[e.Token].Payload, c.sumDue(1, len(e.Payload)))
 	case loop.ServiceSink:
-		return kv.CheckSink(e.Payload, c.Requests[e.Token].Payload)
+		return kv.CheckSink(e.Payload, c.requests[e.Token].Payload)
 	}
 	version, failure := kv.Check(e.Payload, call.key, call.minVersion, int(call.wantSize),
 		c.sumDue(call.reads, len(e.Payload)))
@@ -293,9 +293,9 @@ func (c *Client) sumDue(read uint8, size int) bool {
 //
 //go:noinline
 func (c *Client) sum(size int) {
-	c.verify = uint32(c.Config.VerifyEvery)
-	c.Counts.sums++
-	c.Counts.summed += uint64(max(size-kv.HeaderSize, 0))
+	c.verify = uint32(c.config.VerifyEvery)
+	c.counts.sums++
+	c.counts.summed += uint64(max(size-kv.HeaderSize, 0))
 }
 
 // drawAgain draws new requests for the calls that events have ended.
@@ -309,15 +309,15 @@ func (c *Client) drawAgain(events []transport.Event) {
 
 // recordBusy records the time of an iteration that began at began and found responses.
 func (c *Client) recordBusy(began uint64) {
-	spent := c.Clock.Now() - began
-	c.Counts.BusyTimed++
-	c.Counts.BusyTicks += spent - min(spent, c.ReadCost)
+	spent := c.clock.Now() - began
+	c.counts.busyTimed++
+	c.counts.busyTicks += spent - min(spent, c.readCost)
 	c.Gaps.Work(spent)
 }
 
 // count adds the calls in flight since the last time to their integral over the window.
 func (c *Client) count(now uint64) {
-	c.Counts.inFlight += uint64(c.InFlight) * (now - c.counted)
+	c.counts.inFlight += uint64(c.inFlight) * (now - c.counted)
 	c.counted = now
 }
 
@@ -327,9 +327,9 @@ func (c *Client) recordIssue(index int, now uint64) {
 	if c.trace != nil && c.traced.Take() &&
 		call.flags&(callRemote|callReading) == callRemote && c.trace.Word.Load() == 0 {
 		call.flags |= callTraced
-		c.trace.Begin(loop.FirstWord(c.Requests[index].Payload))
+		c.trace.Begin(loop.FirstWord(c.requests[index].Payload))
 	}
-	if c.iterations != nil && c.iterations.issue(uint32(index), now) && c.Config.Handoff != "" {
+	if c.iterations != nil && c.iterations.issue(uint32(index), now) && c.config.Handoff != "" {
 		c.maxIssued = 0
 	}
 }
@@ -340,7 +340,7 @@ func (c *Client) endTrace(call *call, now uint64) {
 	call.flags &^= callTraced
 	if stages, ok := c.trace.End(call.started, now); ok {
 		for i, spent := range stages {
-			c.Mesh.Stages[i].Record(c.Clock, spent)
+			c.mesh.stages[i].Record(c.clock, spent)
 		}
 	}
 }
@@ -349,28 +349,28 @@ func (c *Client) endTrace(call *call, now uint64) {
 func (c *Client) record(index int, now uint64) {
 	call := &c.calls[index]
 	ticks := now - call.started
-	ns := c.Clock.Nanos(ticks)
-	c.ByOp[call.op].Record(ns)
-	c.Counts.samples++
-	c.Counts.LatencySum += ticks
-	c.slices.record(now, c.Counts.Ops)
-	c.Live.record(ns)
+	ns := c.clock.Nanos(ticks)
+	c.byOp[call.op].Record(ns)
+	c.counts.samples++
+	c.counts.latencySum += ticks
+	c.slices.record(now, c.counts.ops)
+	c.live.record(ns)
 	if c.open != nil {
-		c.open.response[c.slices.at].Record(c.Clock, now-c.open.intended[index])
-		c.open.lag.Record(c.Clock, c.open.late[index])
+		c.open.response[c.slices.at].Record(c.clock, now-c.open.intended[index])
+		c.open.lag.Record(c.clock, c.open.late[index])
 	}
-	if c.Mesh != nil {
+	if c.mesh != nil {
 		c.recordMesh(call, ticks)
 	}
 	if c.peers != nil {
-		c.peers.times[c.peers.of[index]].Record(c.Clock, ticks)
+		c.peers.times[c.peers.of[index]].Record(c.clock, ticks)
 	}
 }
 
 func (c *Client) recordMesh(call *call, ticks uint64) {
 	if call.flags&callRemote == 0 {
-		c.Mesh.local.Record(c.Clock, ticks)
+		c.mesh.local.Record(c.clock, ticks)
 		return
 	}
-	c.Mesh.remote.Record(c.Clock, ticks)
+	c.mesh.remote.Record(c.clock, ticks)
 }

@@ -39,7 +39,7 @@ func TestWrongTwice(t *testing.T) {
 		p.drain(t)
 	}
 	take(100)
-	require.EqualValues(t, 50, p.Counts.sums)
+	require.EqualValues(t, 50, p.counts.sums)
 	p.Worker = wiringtest.Spoil(p.Worker, func(e *transport.Event) { e.Payload = e.Payload[:7] })
 	take(100)
 	report := p.Report(record.ThreadReport{})
@@ -55,8 +55,8 @@ func TestResponsesToNobody(t *testing.T) {
 		return wiringtest.Spoil(w, func(e *transport.Event) { e.Token += 1 << 40 })
 	}, nil)
 	p.begin(t, 1)
-	p.until(t, func() bool { return p.Counts.unknownToken > 0 })
-	require.Equal(t, map[string]uint64{"unknown token": 1}, p.Failures())
+	p.until(t, func() bool { return p.counts.unknownToken > 0 })
+	require.Equal(t, map[string]uint64{"unknown token": 1}, p.failures())
 }
 
 // TestProgressDoesNotWaitForSamples checks that progress has the operations up to liveEvery before
@@ -65,14 +65,14 @@ func TestProgressDoesNotWaitForSamples(t *testing.T) {
 	p := newPair(t, testConfig(), nil, nil)
 	p.begin(t, 1<<20)
 	for range 10 {
-		done := p.Counts.Ops
+		done := p.counts.ops
 		for start := time.Now(); time.Since(start) < liveEvery; {
 		}
 		p.untilOps(t, done+1)
 		progress := Progress([]*Client{p.Client}, time.Second)
-		require.Equal(t, p.Counts.Ops, progress.Ops)
+		require.Equal(t, p.counts.ops, progress.Ops)
 	}
-	require.Zero(t, p.Counts.samples)
+	require.Zero(t, p.counts.samples)
 	p.drain(t)
 }
 
@@ -88,24 +88,24 @@ func TestEveryCallIsTimedAlike(t *testing.T) {
 		shape(&cfg)
 		caller := newPair(t, cfg, nil, nil)
 		caller.Begin(Window{SampleEvery: 1, Duration: time.Hour})
-		start := caller.Clock.Now()
+		start := caller.clock.Now()
 		caller.counted = start
 		require.NoError(t, caller.Load(start))
 		caller.untilOps(t, 2000)
-		end := caller.Clock.Now()
+		end := caller.clock.Now()
 		caller.count(end)
-		caller.Counts.found = caller.Counts.polls - caller.Counts.empty
-		caller.Counts.window = end - start
+		caller.counts.found = caller.counts.polls - caller.counts.empty
+		caller.counts.window = end - start
 		rest := uint64(0)
 		for i := range caller.calls {
 			if s := &caller.calls[i]; s.state == callInFlight {
 				rest += end - s.started
 			}
 		}
-		require.Equal(t, caller.Counts.Ops, caller.Counts.samples)
-		require.Equal(t, caller.Counts.inFlight, caller.Counts.LatencySum+rest, name)
+		require.Equal(t, caller.counts.ops, caller.counts.samples)
+		require.Equal(t, caller.counts.inFlight, caller.counts.latencySum+rest, name)
 		r := caller.Report(record.ThreadReport{})
-		require.InDelta(t, r.MeanNS*float64(r.Ops()), r.InFlightNS-caller.Clock.Nanos(rest), 3,
+		require.InDelta(t, r.MeanNS*float64(r.Ops()), r.InFlightNS-caller.clock.Nanos(rest), 3,
 			"each of the three is rounded to nanoseconds")
 		require.Positive(t, r.BusyNS)
 		caller.drain(t)
@@ -129,7 +129,7 @@ func TestLateAnswersDoNotSpoilTheNextWindow(t *testing.T) {
 	var holding atomic.Bool
 	p := newPair(t, testConfig(),
 		func(w transport.Worker) transport.Worker { return holder{w, &holding} }, nil)
-	p.DrainLimit = 10 * time.Millisecond
+	p.drainLimit = 10 * time.Millisecond
 
 	holding.Store(true)
 	r, err := p.window(t, 1, func() bool { return p.daemon.Requests() == 8 })
@@ -142,9 +142,9 @@ func TestLateAnswersDoNotSpoilTheNextWindow(t *testing.T) {
 	require.Zero(t, r.ElapsedNS, "it did not measure")
 
 	holding.Store(false)
-	p.DrainLimit = 10 * time.Second
+	p.drainLimit = 10 * time.Second
 	r = p.windowOf(t, 1, 100)
 	require.Empty(t, r.Failures)
 	require.Zero(t, r.Lost)
-	require.Zero(t, p.InFlight)
+	require.Zero(t, p.inFlight)
 }

@@ -23,12 +23,12 @@ import (
 // during the window, it has twice as many calls as may be in flight, so that another is prepared
 // whenever one completes.
 type Client struct {
-	Config    config.Config
+	config    config.Config
 	Worker    transport.Worker
 	idle      loop.Idler
 	generator *workload.Generator
 	stream    *workload.Stream // nil unless the requests are those of a trace
-	Clock     *machine.Clock
+	clock     *machine.Clock
 
 	// readSize is the length of every value that is read, or kv.AnySize.
 	readSize int32
@@ -36,15 +36,15 @@ type Client struct {
 
 	service  loop.Service
 	calls    []call
-	Requests []transport.Op // by call; if replays, the first ones follow the last again
-	Buffers  []byte         // off the Go heap; one payload for each call
-	stride   int            // bytes of a payload's room in Buffers
+	requests []transport.Op // by call; if replays, the first ones follow the last again
+	buffers  []byte         // off the Go heap; one payload for each call
+	stride   int            // bytes of a payload's room in buffers
 	replays  bool
 	order    callOrder
 	drawn    *drawnOrder // order, or nil if replays
 	loop     callLoop
 	ops      []transport.Op // the calls to post; a replayedLoop has none
-	Events   []transport.Event
+	events   []transport.Event
 	// complete verifies, counts and records the responses among events.
 	complete func(c *Client, events []transport.Event, now uint64)
 	// eachCall means that a recorder needs each call that is issued.
@@ -52,38 +52,38 @@ type Client struct {
 	flushEach bool // the doorbell rings for each call
 	seen      []seenVersion
 	seenMask  uint64
-	InFlight  int
-	maxIssued int // calls in flight: Config.InFlight, or 0 once all of a burst are issued
+	inFlight  int
+	maxIssued int // calls in flight: config.InFlight, or 0 once all of a burst are issued
 	nonce     uint64
-	// DrainLimit bounds the wait for calls in flight at the end of a window.
-	DrainLimit time.Duration
+	// drainLimit bounds the wait for calls in flight at the end of a window.
+	drainLimit time.Duration
 
 	route      route
 	trace      *loop.LinkTrace // nil unless mesh-proxied
 	schedule   *schedule       // nil for a closed loop
 	open       *openTimes      // nil for a closed loop
-	Mesh       *meshTimes      // nil unless a mesh
+	mesh       *meshTimes      // nil unless a mesh
 	peers      *peerTimes      // nil unless operations count by the called rank
 	iterations *iterations     // nil without iterations
 
-	ReadCost uint64 // ticks of one reading of the clock
+	readCost uint64 // ticks of one reading of the clock
 
 	burner  burner
 	verify  uint32       // values to read until the next checksum is verified
 	sampler loop.Sampler // of completed calls, whose latencies to record
 	traced  loop.Sampler // of issued calls, in mesh-proxied
 	Gaps    loop.GapWatch
-	Stages  *stager // nil in mesh-proxied
+	stages  *stager // nil in mesh-proxied
 	window  Window
 	first   []uint64 // nanoseconds
 	counted uint64   // ticks: up to here, counts.inFlight has the calls in flight
 	entered bool     // the window has begun
 	began   uint64   // ticks: its begin
 
-	Counts counts
+	counts counts
 	slices sliceCounter
-	ByOp   [workload.NumOps]*record.Recorder // latencies; nil for operations that the load lacks
-	Live   live
+	byOp   [workload.NumOps]*record.Recorder // latencies; nil for operations that the load lacks
+	live   live
 
 	target int                    // Window.Target for which requests were drawn
 	device transport.DeviceWorker // nil unless it has the values of requests
@@ -133,26 +133,26 @@ const drainLimit = 12 * time.Second
 
 // counts are the counts of one window.
 type counts struct {
-	Ops, bytes                  uint64
+	ops, bytes                  uint64
 	byOp                        [workload.NumOps]uint64
 	sums                        uint64 // responses whose checksum was verified
 	summed                      uint64 // bytes of values whose checksum was computed
 	wrong                       uint64 // ops with a failure; a read-modify-write can have two
 	backPressure, polls, empty  uint64
-	drained, Lost, posted       uint64
+	drained, lost, posted       uint64
 	failures                    [kv.NumFailures]uint64
 	unknownToken                uint64
-	samples, LatencySum, window uint64 // LatencySum and window in ticks
+	samples, latencySum, window uint64 // latencySum and window in ticks
 	found                       uint64 // polls in the window that returned responses
 	inFlight                    uint64 // ticks: calls in flight, integrated over the window
 	// iterations that found responses and were timed, and their time
-	BusyTimed, BusyTicks uint64
+	busyTimed, busyTicks uint64
 }
 
 // meshTimes are the times that only a client of a mesh records.
 type meshTimes struct {
 	local, remote *loop.Timing
-	Stages        [4]*loop.Timing // of a proxied request; nil unless mesh-proxied
+	stages        [4]*loop.Timing // of a proxied request; nil unless mesh-proxied
 }
 
 func newMeshTimes(cfg config.Config) *meshTimes {
@@ -161,8 +161,8 @@ func newMeshTimes(cfg config.Config) *meshTimes {
 	}
 	m := &meshTimes{local: loop.NewTiming(), remote: loop.NewTiming()}
 	if cfg.Proxied() {
-		for i := range m.Stages {
-			m.Stages[i] = loop.NewTiming()
+		for i := range m.stages {
+			m.stages[i] = loop.NewTiming()
 		}
 	}
 	return m
@@ -171,7 +171,7 @@ func newMeshTimes(cfg config.Config) *meshTimes {
 func (m *meshTimes) reset() {
 	m.local.Reset()
 	m.remote.Reset()
-	for _, stage := range m.Stages {
+	for _, stage := range m.stages {
 		if stage != nil {
 			stage.Reset()
 		}
@@ -201,16 +201,16 @@ func NewWith(w wiring.Wiring, number int, idle string, worker transport.Worker, 
 	}
 	entries := pow2.Ceil(min(cfg.TotalKeys(), maxSeen))
 	c := &Client{
-		Config: cfg, Worker: worker, generator: newGenerator(cfg, number),
-		Clock: machine.Calibrated(),
-		route: newRoute(w, number), Mesh: newMeshTimes(cfg),
+		config: cfg, Worker: worker, generator: newGenerator(cfg, number),
+		clock: machine.Calibrated(),
+		route: newRoute(w, number), mesh: newMeshTimes(cfg),
 		service: loop.ServiceOf(cfg), calls: make([]call, calls),
-		Requests: make([]transport.Op, calls, calls+cfg.InFlight), replays: replays,
-		Buffers: buffers, stride: stride,
+		requests: make([]transport.Op, calls, calls+cfg.InFlight), replays: replays,
+		buffers: buffers, stride: stride,
 		ops:    make([]transport.Op, 0, cfg.InFlight),
-		Events: make([]transport.Event, max(loop.MinBatch, min(cfg.InFlight, loop.MaxBatch))),
+		events: make([]transport.Event, max(loop.MinBatch, min(cfg.InFlight, loop.MaxBatch))),
 		seen:   make([]seenVersion, entries), seenMask: uint64(entries - 1),
-		maxIssued: cfg.InFlight, nonce: uint64(number) << 40, DrainLimit: drainLimit,
+		maxIssued: cfg.InFlight, nonce: uint64(number) << 40, drainLimit: drainLimit,
 		readSize: kv.AnySize, peers: newPeerTimes(w, calls),
 		iterations: newIterations(cfg, calls, workload.PatternStart(&cfg, number)),
 	}
@@ -222,34 +222,34 @@ func NewWith(w wiring.Wiring, number int, idle string, worker transport.Worker, 
 	} else if cfg.ValueSize.Fixed() {
 		c.readSize = int32(cfg.ValueSize.Max())
 	}
-	for op := range c.ByOp {
+	for op := range c.byOp {
 		if plain := workload.Op(op) <= workload.Write; plain || c.mixed() {
-			c.ByOp[op] = record.NewRecorder()
+			c.byOp[op] = record.NewRecorder()
 		}
 	}
-	c.Gaps = loop.NewGapWatch(c.Clock)
-	c.Live.every = c.Clock.Ticks(liveEvery)
-	c.Live.silences = newSilences(c.Clock)
-	c.ReadCost = loop.ReadCost(c.Clock)
+	c.Gaps = loop.NewGapWatch(c.clock)
+	c.live.every = c.clock.Ticks(liveEvery)
+	c.live.silences = newSilences(c.clock)
+	c.readCost = loop.ReadCost(c.clock)
 	c.idle = loop.NewIdler(idle, worker, &c.Gaps)
-	c.burner = newBurner(c.Clock, time.Duration(cfg.Burn))
-	if c.schedule = newSchedule(cfg, c.Clock, w.Rank, number,
+	c.burner = newBurner(c.clock, time.Duration(cfg.Burn))
+	if c.schedule = newSchedule(cfg, c.clock, w.Rank, number,
 		c.stream); c.schedule != nil {
 		c.open = newOpenTimes(calls, c.stream != nil && cfg.Rate.Offers() &&
 			cfg.Clients <= steppedClients)
 	}
 	if !cfg.Proxied() {
-		c.Stages = newStager(c.Clock, c.ReadCost, w.ClientPeer(w.Rank, local), cfg.Seed)
+		c.stages = newStager(c.clock, c.readCost, w.ClientPeer(w.Rank, local), cfg.Seed)
 	}
 	c.chooseLoop()
 	for i := range c.calls {
-		c.Requests[i].Kind = transport.OpCall
-		c.Requests[i].Token = transport.Token(i)
+		c.requests[i].Kind = transport.OpCall
+		c.requests[i].Token = transport.Token(i)
 		c.prepare(i)
 	}
 	if replays {
 		for i := range cfg.InFlight {
-			c.Requests = append(c.Requests, c.Requests[i])
+			c.requests = append(c.requests, c.requests[i])
 		}
 	}
 	return c, nil
@@ -257,7 +257,7 @@ func NewWith(w wiring.Wiring, number int, idle string, worker transport.Worker, 
 
 // callOrder is the order in which a client issues its calls: a [replayOrder] or a [drawnOrder].
 type callOrder interface {
-	// next removes and returns the call to issue. Fewer than Config.InFlight must be in flight, so
+	// next removes and returns the call to issue. Fewer than config.InFlight must be in flight, so
 	// there is one.
 	next() int
 	// putBack makes a call that was issued the next again.
@@ -278,13 +278,13 @@ func (c *Client) chooseLoop() {
 		c.loop = &openLoop{Client: c, callOrder: c.order}
 	case c.replays:
 		c.loop = &replayedLoop{Client: c, replayOrder: replay}
-	case c.Config.Handoff != "":
+	case c.config.Handoff != "":
 		c.loop = &burstLoop{drawnLoop: &drawnLoop{Client: c, drawnOrder: c.drawn}}
 	default:
 		c.loop = &drawnLoop{Client: c, drawnOrder: c.drawn}
 	}
-	c.flushEach = c.Config.Flush == config.FlushImmediate
-	c.eachCall = c.iterations != nil || c.Config.Proxied()
+	c.flushEach = c.config.Flush == config.FlushImmediate
+	c.eachCall = c.iterations != nil || c.config.Proxied()
 	c.complete = completeEach
 	if l, bursts := c.loop.(*burstLoop); bursts {
 		c.complete = l.complete
@@ -308,11 +308,11 @@ func newGenerator(cfg config.Config, number int) *workload.Generator {
 }
 
 // mixed reports whether the load has a mix or a pattern of operations.
-func (c *Client) mixed() bool { return len(c.Config.Mix)+len(c.Config.Pattern) > 0 }
+func (c *Client) mixed() bool { return len(c.config.Mix)+len(c.config.Pattern) > 0 }
 
 // Close frees the memory of the requests.
 func (c *Client) Close() error {
-	err := unix.Munmap(c.Buffers)
+	err := unix.Munmap(c.buffers)
 	if c.stream != nil {
 		err = errors.Join(err, c.stream.Close())
 	}
@@ -338,7 +338,7 @@ func (c *Client) prepareAgain() error {
 			c.prepare(i)
 		}
 	}
-	copy(c.Requests[len(c.calls):], c.Requests)
+	copy(c.requests[len(c.calls):], c.requests)
 	if c.device != nil {
 		return c.writeDevice()
 	}
@@ -352,7 +352,7 @@ func (c *Client) aim() error {
 	if target == c.target || c.window.Silent {
 		return nil
 	}
-	m, own := c.Config.Traffic.Matrix(), int(c.route.own)
+	m, own := c.config.Traffic.Matrix(), int(c.route.own)
 	if c.target = target; target == 0 {
 		c.route.targets = m.Targets(own, matrixTargets)
 	} else {
@@ -375,11 +375,11 @@ func (c *Client) Idler() *loop.Idler { return &c.idle }
 
 // ShareTrace makes the client time the stages of calls to a daemon with a trace that both share.
 func (c *Client) ShareTrace(daemon transport.PeerID, t *loop.CallTrace) {
-	c.Stages.share(daemon, t)
+	c.stages.share(daemon, t)
 }
 
 // NoTraces makes the client report why it times no stages.
-func (c *Client) NoTraces(why string) { c.Stages.missing = why }
+func (c *Client) NoTraces(why string) { c.stages.missing = why }
 
 // TraceLinks makes the client time the stages of calls over a proxy with a trace that both share.
 func (c *Client) TraceLinks(t *loop.LinkTrace) { c.trace = t }
@@ -387,17 +387,17 @@ func (c *Client) TraceLinks(t *loop.LinkTrace) { c.trace = t }
 // Batch returns the mean number of calls that a poll of the last window completed, without empty
 // polls; 0 if all were empty.
 func (c *Client) Batch() float64 {
-	if c.Counts.found == 0 {
+	if c.counts.found == 0 {
 		return 0
 	}
-	return float64(c.Counts.Ops) / float64(c.Counts.found)
+	return float64(c.counts.ops) / float64(c.counts.found)
 }
 
 // Payloads returns the client's requests. They change when a call is drawn again.
 func (c *Client) Payloads() [][]byte {
 	list := make([][]byte, len(c.calls))
 	for i := range list {
-		list[i] = c.Requests[i].Payload
+		list[i] = c.requests[i].Payload
 	}
 	return list
 }
@@ -416,7 +416,7 @@ type Window struct {
 // Begin resets the records before a window.
 func (c *Client) Begin(w Window) {
 	c.window = w
-	for _, h := range c.ByOp {
+	for _, h := range c.byOp {
 		if h != nil {
 			h.Reset()
 		}
@@ -424,17 +424,17 @@ func (c *Client) Begin(w Window) {
 	if c.iterations != nil {
 		c.iterations.begin()
 	}
-	c.Live.Reset()
-	c.slices.reset(c.Clock.Ticks(w.Duration))
-	c.sampler = loop.NewSampler(w.SampleEvery, c.nonce+c.Config.Seed)
+	c.live.reset()
+	c.slices.reset(c.clock.Ticks(w.Duration))
+	c.sampler = loop.NewSampler(w.SampleEvery, c.nonce+c.config.Seed)
 	c.traced = c.sampler
-	if c.Stages != nil {
-		c.Stages.begin()
+	if c.stages != nil {
+		c.stages.begin()
 	}
-	c.verify = uint32(c.Config.VerifyEvery)
-	c.Counts = counts{} // the window may fail before it begins to measure
-	if c.Mesh != nil {
-		c.Mesh.reset()
+	c.verify = uint32(c.config.VerifyEvery)
+	c.counts = counts{} // the window may fail before it begins to measure
+	if c.mesh != nil {
+		c.mesh.reset()
 	}
 	if c.peers != nil {
 		c.peers.reset()
@@ -446,47 +446,47 @@ func (c *Client) Begin(w Window) {
 
 // Report returns what the client recorded in the window.
 func (c *Client) Report(thread record.ThreadReport) record.ClientReport {
-	n := &c.Counts
+	n := &c.counts
 	r := record.ClientReport{
-		ElapsedNS: c.Clock.Nanos(n.window),
+		ElapsedNS: c.clock.Nanos(n.window),
 		Reads:     n.byOp[workload.Read], Lookups: n.byOp[workload.Lookup],
 		Writes: n.byOp[workload.Write] + n.byOp[workload.Insert] +
 			n.byOp[workload.ReadModifyWrite],
-		PayloadBytes: n.bytes, Drained: n.drained, Issued: n.posted, Lost: n.Lost,
-		VerifiedKeys: n.Ops - n.wrong, VerifiedSums: n.sums, ChecksummedBytes: n.summed,
+		PayloadBytes: n.bytes, Drained: n.drained, Issued: n.posted, Lost: n.lost,
+		VerifiedKeys: n.ops - n.wrong, VerifiedSums: n.sums, ChecksummedBytes: n.summed,
 		BackPressure: n.backPressure, Polls: n.polls, EmptyPolls: n.empty,
-		Samples: n.samples, Thread: thread, Failures: c.Failures(), Slices: c.slices.report(),
+		Samples: n.samples, Thread: thread, Failures: c.failures(), Slices: c.slices.report(),
 	}
 	if c.stream != nil {
 		r.Starved = c.stream.Starved
 	}
-	r.InFlightNS = c.Clock.Nanos(n.inFlight)
-	if n.BusyTimed > 0 {
-		r.BusyNS = uint64(float64(c.Clock.Nanos(n.BusyTicks)) / float64(n.BusyTimed) * float64(
+	r.InFlightNS = c.clock.Nanos(n.inFlight)
+	if n.busyTimed > 0 {
+		r.BusyNS = uint64(float64(c.clock.Nanos(n.busyTicks)) / float64(n.busyTimed) * float64(
 			n.found))
 	}
 	c.Gaps.Report(&r.Thread)
-	r.Silences = c.Live.silences.report(n.window, n.Ops, c.Config.InFlight)
+	r.Silences = c.live.silences.report(n.window, n.ops, c.config.InFlight)
 	c.reportStages(&r)
 	if n.samples > 0 {
-		r.MeanNS = float64(c.Clock.Nanos(n.LatencySum)) / float64(n.samples)
+		r.MeanNS = float64(c.clock.Nanos(n.latencySum)) / float64(n.samples)
 	}
 	c.reportLatencies(&r)
-	if c.Mesh != nil {
+	if c.mesh != nil {
 		c.reportMesh(&r)
 	}
 	if c.peers != nil {
-		c.peers.report(c.Clock, &r)
+		c.peers.report(c.clock, &r)
 	}
 	if c.open != nil {
-		r.Open = c.open.report(c.Clock)
+		r.Open = c.open.report(c.clock)
 	}
 	return r
 }
 
 func (c *Client) reportLatencies(r *record.ClientReport) {
 	all, reads, writes := record.NewHistogram(), record.NewHistogram(), record.NewHistogram()
-	for op, recorder := range c.ByOp {
+	for op, recorder := range c.byOp {
 		if recorder == nil {
 			continue
 		}
@@ -498,7 +498,7 @@ func (c *Client) reportLatencies(r *record.ClientReport) {
 		case workload.Op(op).Writes():
 			writes.Merge(h)
 		}
-		if count := c.Counts.byOp[op]; c.mixed() && count > 0 {
+		if count := c.counts.byOp[op]; c.mixed() && count > 0 {
 			if r.Operations == nil {
 				r.Operations = map[string]record.OperationReport{}
 			}
@@ -509,54 +509,54 @@ func (c *Client) reportLatencies(r *record.ClientReport) {
 	}
 	r.Latency, r.ReadLatency, r.WriteLatency = all.Encode(), reads.Encode(), writes.Encode()
 	if c.iterations != nil {
-		times, firsts := c.iterations.times.Report(c.Clock), c.iterations.firsts.Report(c.Clock)
+		times, firsts := c.iterations.times.Report(c.clock), c.iterations.firsts.Report(c.clock)
 		r.Iterations, r.FirstParts = &times, &firsts
 	}
 }
 
 func (c *Client) reportMesh(r *record.ClientReport) {
-	local, remote := c.Mesh.local.Report(c.Clock), c.Mesh.remote.Report(c.Clock)
+	local, remote := c.mesh.local.Report(c.clock), c.mesh.remote.Report(c.clock)
 	r.Local, r.Remote = &local, &remote
-	for i, stage := range c.Mesh.Stages {
+	for i, stage := range c.mesh.stages {
 		if stage == nil || stage.Samples == 0 {
 			continue
 		}
 		if r.Stages == nil {
 			r.Stages = map[string]record.TimingReport{}
 		}
-		r.Stages[record.StageNames[i]] = stage.Report(c.Clock)
+		r.Stages[record.StageNames[i]] = stage.Report(c.clock)
 	}
 }
 
 // reportStages reports the stages of calls over the transport, and settles their sampling.
 func (c *Client) reportStages(r *record.ClientReport) {
-	s := c.Stages
+	s := c.stages
 	if s == nil {
 		return
 	}
 	r.NoStages = s.missing
-	if s.Stages[0].Samples > 0 {
+	if s.stages[0].Samples > 0 {
 		r.Stages = map[string]record.TimingReport{}
-		r.StageNS = float64(c.Clock.Nanos(s.ReadCost*StampedStages*1024)) / 1024
-		for i, stage := range s.Stages {
-			r.Stages[record.DirectStages[i]] = stage.Report(c.Clock)
+		r.StageNS = float64(c.clock.Nanos(s.readCost*stampedStages*1024)) / 1024
+		for i, stage := range s.stages {
+			r.Stages[record.DirectStages[i]] = stage.Report(c.clock)
 		}
 	}
-	if ops := c.Counts.Ops; ops > 0 {
-		s.Every = loop.SampleEveryFor(stageCost, float64(r.Thread.Busy(r.ElapsedNS))/float64(ops))
+	if ops := c.counts.ops; ops > 0 {
+		s.every = loop.SampleEveryFor(stageCost, float64(r.Thread.Busy(r.ElapsedNS))/float64(ops))
 	}
 }
 
-// Failures returns the number of each failure in the window, without those that are 0.
-func (c *Client) Failures() map[string]uint64 {
+// failures returns the number of each failure in the window, without those that are 0.
+func (c *Client) failures() map[string]uint64 {
 	m := map[string]uint64{}
 	for f := kv.FailureNone + 1; f < kv.NumFailures; f++ {
-		if c.Counts.failures[f] > 0 {
-			m[f.String()] = c.Counts.failures[f]
+		if c.counts.failures[f] > 0 {
+			m[f.String()] = c.counts.failures[f]
 		}
 	}
-	if c.Counts.unknownToken > 0 {
-		m["unknown token"] = c.Counts.unknownToken
+	if c.counts.unknownToken > 0 {
+		m["unknown token"] = c.counts.unknownToken
 	}
 	return m
 }

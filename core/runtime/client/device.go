@@ -17,18 +17,18 @@ func (c *Client) MoveToDevice() error {
 	case !ok:
 		return fmt.Errorf(
 			"transport %s declares device_send and its workers are no DeviceWorker: %w",
-			c.Config.Transport, transport.ErrUnsupported)
+			c.config.Transport, transport.ErrUnsupported)
 	case !c.replays:
 		return fmt.Errorf("transport %s sends values from device memory, and this workload "+
 			"writes its requests as it goes: %w by this runtime; "+
 			"use one whose requests are replayed, such as --profile bulk, or transport options "+
-			"that send from host memory", c.Config.Transport, transport.ErrUnsupported)
+			"that send from host memory", c.config.Transport, transport.ErrUnsupported)
 	case slots > math.MaxUint16:
 		return fmt.Errorf("transport %s sends values from device memory, which has slots for %d "+
 			"requests, and this client has %d: %w; lower --keys or --in-flight",
-			c.Config.Transport, math.MaxUint16, slots, transport.ErrUnsupported)
+			c.config.Transport, math.MaxUint16, slots, transport.ErrUnsupported)
 	}
-	if err := sender.ReserveDevice(uint16(slots), c.Config.LargestMessage()); err != nil {
+	if err := sender.ReserveDevice(uint16(slots), c.config.LargestMessage()); err != nil {
 		return err
 	}
 	c.device = sender
@@ -38,7 +38,7 @@ func (c *Client) MoveToDevice() error {
 // writeDevice moves the values of all requests.
 func (c *Client) writeDevice() error {
 	for i := range c.calls {
-		request := &c.Requests[i]
+		request := &c.requests[i]
 		request.DeviceSlot = 0
 		if len(request.Payload) <= kv.HeaderSize {
 			continue
@@ -50,6 +50,6 @@ func (c *Client) writeDevice() error {
 		clear(request.Payload[kv.HeaderSize:])
 		request.Payload = request.Payload[:kv.HeaderSize]
 	}
-	copy(c.Requests[len(c.calls):], c.Requests) // the first ones are there again
+	copy(c.requests[len(c.calls):], c.requests) // the first ones are there again
 	return nil
 }

@@ -23,30 +23,30 @@ func (l *drawnLoop) run(s *loop.State, n int) error {
 				return err
 			}
 		}
-		found, err := c.Worker.Poll(c.Events)
+		found, err := c.Worker.Poll(c.events)
 		if err != nil {
 			return err
 		}
-		c.Counts.polls++
+		c.counts.polls++
 		if found == 0 {
-			c.Counts.empty++
+			c.counts.empty++
 			if err := c.idle.Pause(); err != nil {
 				return err
 			}
 			continue
 		}
 		c.idle.Busy()
-		events, now := c.Events[:found], c.Clock.Now()
+		events, now := c.events[:found], c.clock.Now()
 		c.Gaps.Look(now)
 		waiting := len(c.ops)
 		if err := c.accept(events, now); err != nil {
 			return err
 		}
-		for c.InFlight < c.maxIssued {
+		for c.inFlight < c.maxIssued {
 			c.issueCopy(l.next(), now)
 		}
-		if c.Stages != nil && c.Stages.state != stagerIdle {
-			c.Stages.beforePost(now)
+		if c.stages != nil && c.stages.state != stagerIdle {
+			c.stages.beforePost(now)
 		}
 		if len(c.ops) > 0 { // none for a response without a call
 			c.burner.spend(len(c.ops) - waiting)
@@ -56,9 +56,9 @@ func (l *drawnLoop) run(s *loop.State, n int) error {
 		}
 		c.complete(c, events, now)
 		c.drawAgain(events)
-		c.Live.publish(c.Counts.Ops, now)
-		if c.Stages != nil && !c.Stages.waits(found) {
-			c.Stages.afterStep(c, now)
+		c.live.publish(c.counts.ops, now)
+		if c.stages != nil && !c.stages.waits(found) {
+			c.stages.afterStep(c, now)
 		}
 		if began != 0 {
 			c.recordBusy(began)
@@ -75,7 +75,7 @@ func (l *drawnLoop) begin(now uint64) error {
 
 // fill issues calls until as many as may be are in flight.
 func (l *drawnLoop) fill(now uint64) {
-	for l.InFlight < l.maxIssued {
+	for l.inFlight < l.maxIssued {
 		l.issueCopy(l.next(), now)
 	}
 }

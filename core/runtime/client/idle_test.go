@@ -32,7 +32,7 @@ func TestParkingEndsBeforeACallIsDue(t *testing.T) {
 	caller.idle = loop.NewIdler(config.IdlePark, w, &caller.Gaps)
 	rest := func(inFlight int, left time.Duration) []time.Duration {
 		w.asked = nil
-		caller.InFlight, caller.schedule.due = inFlight, 1+caller.Clock.Ticks(left)
+		caller.inFlight, caller.schedule.due = inFlight, 1+caller.clock.Ticks(left)
 		for end := time.Now().Add(2 * loop.ParkAfter); time.Now().Before(end); {
 			require.NoError(t, caller.loop.(*openLoop).rest(1))
 		}

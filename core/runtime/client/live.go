@@ -18,7 +18,7 @@ const recentSamples = 256
 type live struct {
 	_      [128]byte
 	ops    atomic.Uint64
-	Count  atomic.Uint64
+	count  atomic.Uint64
 	recent [recentSamples]atomic.Uint32 // nanoseconds
 
 	// The rest is the loop's alone.
@@ -60,14 +60,14 @@ func (l *live) end(now uint64) {
 }
 
 func (l *live) record(ns uint64) {
-	n := l.Count.Load()
+	n := l.count.Load()
 	l.recent[n%recentSamples].Store(uint32(min(ns, 1<<32-1)))
-	l.Count.Store(n + 1)
+	l.count.Store(n + 1)
 }
 
-func (l *live) Reset() {
+func (l *live) reset() {
 	l.ops.Store(0)
-	l.Count.Store(0)
+	l.count.Store(0)
 	l.due = 0
 }
 
@@ -76,9 +76,9 @@ func Progress(clients []*Client, elapsed time.Duration) record.Progress {
 	p := record.Progress{Elapsed: elapsed}
 	var recent []uint32
 	for _, c := range clients {
-		p.Ops += c.Live.ops.Load()
-		for i := range min(c.Live.Count.Load(), recentSamples) {
-			recent = append(recent, c.Live.recent[i].Load())
+		p.Ops += c.live.ops.Load()
+		for i := range min(c.live.count.Load(), recentSamples) {
+			recent = append(recent, c.live.recent[i].Load())
 		}
 	}
 	if len(recent) > 0 {

@@ -15,7 +15,7 @@ func TestLivePublishesAtMostOnceInAWhile(t *testing.T) {
 		l.publish(c.ops, c.now)
 		require.Equal(t, c.want, l.ops.Load(), c.now)
 	}
-	l.Reset()
+	l.reset()
 	require.Zero(t, l.ops.Load())
 	l.publish(4, 1)
 	require.EqualValues(t, 4, l.ops.Load())

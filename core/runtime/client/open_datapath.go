@@ -26,20 +26,20 @@ func (l *openLoop) run(s *loop.State, n int) error {
 				return err
 			}
 		}
-		found, err := c.Worker.Poll(c.Events)
+		found, err := c.Worker.Poll(c.events)
 		if err != nil {
 			return err
 		}
-		c.Counts.polls++
+		c.counts.polls++
 		if found == 0 {
-			c.Counts.empty++
+			c.counts.empty++
 		} else {
 			c.idle.Busy()
 		}
-		events, now := c.Events[:found], c.Clock.Now()
+		events, now := c.events[:found], c.clock.Now()
 		c.Gaps.Look(now)
 		c.count(now)
-		full, waiting := c.InFlight == c.Config.InFlight, len(c.ops)
+		full, waiting := c.inFlight == c.config.InFlight, len(c.ops)
 		if err := c.accept(events, now); err != nil {
 			return err
 		}
@@ -47,8 +47,8 @@ func (l *openLoop) run(s *loop.State, n int) error {
 			l.freeSince = now
 		}
 		l.issueDue(now)
-		if c.Stages != nil && c.Stages.state != stagerIdle {
-			c.Stages.beforePost(now)
+		if c.stages != nil && c.stages.state != stagerIdle {
+			c.stages.beforePost(now)
 		}
 		if len(c.ops) > 0 {
 			c.burner.spend(len(c.ops) - waiting)
@@ -66,9 +66,9 @@ func (l *openLoop) run(s *loop.State, n int) error {
 		if !c.replays {
 			c.drawAgain(events)
 		}
-		c.Live.publish(c.Counts.Ops, now)
-		if c.Stages != nil && !c.Stages.waits(found) {
-			c.Stages.afterStep(c, now)
+		c.live.publish(c.counts.ops, now)
+		if c.stages != nil && !c.stages.waits(found) {
+			c.stages.afterStep(c, now)
 		}
 		if began != 0 {
 			c.recordBusy(began)
@@ -80,7 +80,7 @@ func (l *openLoop) run(s *loop.State, n int) error {
 // issueDue issues the calls that are due while there is room in flight.
 func (l *openLoop) issueDue(now uint64) {
 	c := l.Client
-	for l.schedule.due <= now && c.InFlight < c.Config.InFlight {
+	for l.schedule.due <= now && c.inFlight < c.config.InFlight {
 		due := l.schedule.due
 		l.schedule.next()
 		c.open.scheduled++
@@ -95,14 +95,14 @@ func (l *openLoop) issueDue(now uint64) {
 // calls in flight it waits as a closed loop does, but not past the time at which the next call is
 // due if there is room for it.
 func (l *openLoop) rest(now uint64) error {
-	if l.InFlight == l.Config.InFlight {
+	if l.inFlight == l.config.InFlight {
 		return l.idle.Pause()
 	}
 	if l.schedule.due <= now {
 		return nil
 	}
-	left := time.Duration(l.Clock.Nanos(l.schedule.due - now))
-	if l.InFlight > 0 {
+	left := time.Duration(l.clock.Nanos(l.schedule.due - now))
+	if l.inFlight > 0 {
 		return l.idle.PauseUntil(left)
 	}
 	return l.idle.Sleep(left)

@@ -51,7 +51,7 @@ func newPair(t *testing.T, cfg config.Config,
 // begin begins a window that records one latency of sampleEvery, and its load.
 func (p *pair) begin(t *testing.T, sampleEvery int) {
 	p.Begin(Window{SampleEvery: sampleEvery, Duration: time.Hour})
-	require.NoError(t, p.Load(p.Clock.Now()))
+	require.NoError(t, p.Load(p.clock.Now()))
 }
 
 // until runs iterations of both until done.
@@ -65,13 +65,13 @@ func (p *pair) until(t *testing.T, done func() bool) {
 
 // untilOps is until for a number of operations in the window.
 func (p *pair) untilOps(t *testing.T, ops uint64) {
-	p.until(t, func() bool { return p.Counts.Ops >= ops })
+	p.until(t, func() bool { return p.counts.ops >= ops })
 }
 
 // drain ends the calls in flight.
 func (p *pair) drain(t *testing.T) {
-	for p.InFlight > 0 {
-		require.NoError(t, errors.Join(p.DrainOnce(), p.daemon.Step()))
+	for p.inFlight > 0 {
+		require.NoError(t, errors.Join(p.drainOnce(), p.daemon.Step()))
 	}
 }
 
@@ -99,7 +99,7 @@ func (p *pair) window(t *testing.T, sampleEvery int, done func() bool) (record.C
 
 // windowOf is window for a number of operations.
 func (p *pair) windowOf(t *testing.T, sampleEvery int, ops uint64) record.ClientReport {
-	r, err := p.window(t, sampleEvery, func() bool { return p.Live.ops.Load() >= ops })
+	r, err := p.window(t, sampleEvery, func() bool { return p.live.ops.Load() >= ops })
 	require.NoError(t, err)
 	return r
 }

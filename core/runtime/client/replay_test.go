@@ -80,7 +80,7 @@ func TestReplayDetectsLostParts(t *testing.T) {
 				p.begin(t, 1)
 				p.untilOps(t, 20_000)
 				require.Positive(t, lost)
-				found := p.Counts.failures[c.wrong]
+				found := p.counts.failures[c.wrong]
 				// values that nobody writes stay the same, so a slot may get the same one again
 				same := 0.0
 				if cfg.ReadRatio == 1 && cfg.Service == config.ServiceStore {
@@ -138,12 +138,12 @@ func TestReplaySkipsACallInFlight(t *testing.T) {
 			}, nil)
 			p.begin(t, 1)
 			const passes = 3
-			began, first := time.Now(), p.InFlight
+			began, first := time.Now(), p.inFlight
 			p.until(t, func() bool {
-				require.True(t, scarce || p.InFlight == cfg.InFlight)
-				return p.Counts.Ops >= uint64(passes*len(p.calls))
+				require.True(t, scarce || p.inFlight == cfg.InFlight)
+				return p.counts.ops >= uint64(passes*len(p.calls))
 			})
-			require.Empty(t, p.Failures())
+			require.Empty(t, p.failures())
 			// Each call after the first ones was burned for, also where a batch was cut in two.
 			all := -first
 			for _, n := range issued {
@@ -160,7 +160,7 @@ func TestReplaySkipsACallInFlight(t *testing.T) {
 			require.Len(t, issued, len(p.calls))
 			hold.release = true
 			p.drain(t)
-			require.Zero(t, p.Counts.unknownToken)
+			require.Zero(t, p.counts.unknownToken)
 		}
 	}
 }

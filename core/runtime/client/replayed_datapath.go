@@ -24,26 +24,26 @@ func (l *replayedLoop) run(s *loop.State, n int) error {
 				return err
 			}
 		}
-		found, err := c.Worker.Poll(c.Events)
+		found, err := c.Worker.Poll(c.events)
 		if err != nil {
 			return err
 		}
-		c.Counts.polls++
+		c.counts.polls++
 		if found == 0 {
-			c.Counts.empty++
+			c.counts.empty++
 			if err := c.idle.Pause(); err != nil {
 				return err
 			}
 			continue
 		}
 		c.idle.Busy()
-		events, now := c.Events[:found], c.Clock.Now()
+		events, now := c.events[:found], c.clock.Now()
 		c.Gaps.Look(now)
 		waiting, done := l.waiting, 0
 		if waiting == 0 && !c.eachCall {
 			done = l.replace(events, now)
 		}
-		if done < found || c.InFlight < c.Config.InFlight {
+		if done < found || c.inFlight < c.config.InFlight {
 			if err := c.accept(events[done:], now); err != nil {
 				return err
 			}
@@ -51,8 +51,8 @@ func (l *replayedLoop) run(s *loop.State, n int) error {
 				return err
 			}
 		}
-		if c.Stages != nil && c.Stages.state != stagerIdle {
-			c.Stages.beforePost(now)
+		if c.stages != nil && c.stages.state != stagerIdle {
+			c.stages.beforePost(now)
 		}
 		if l.waiting > 0 {
 			c.burner.spend(l.waiting - waiting)
@@ -61,9 +61,9 @@ func (l *replayedLoop) run(s *loop.State, n int) error {
 			}
 		}
 		c.complete(c, events, now)
-		c.Live.publish(c.Counts.Ops, now)
-		if c.Stages != nil && !c.Stages.waits(found) {
-			c.Stages.afterStep(c, now)
+		c.live.publish(c.counts.ops, now)
+		if c.stages != nil && !c.stages.waits(found) {
+			c.stages.afterStep(c, now)
 		}
 		if began != 0 {
 			c.recordBusy(began)
@@ -108,7 +108,7 @@ func (l *replayedLoop) replace(events []transport.Event, now uint64) (n int) {
 // returns the count for the calls that wait when it returns.
 func (l *replayedLoop) issue(now uint64, burned int) (int, error) {
 	c := l.Client
-	for c.InFlight < c.Config.InFlight {
+	for c.inFlight < c.config.InFlight {
 		call := &c.calls[l.cursor]
 		if call.state != callFree {
 			if l.waiting > 0 {
@@ -129,7 +129,7 @@ func (l *replayedLoop) issue(now uint64, burned int) (int, error) {
 		}
 		l.cursor = l.after(l.cursor)
 		l.waiting++
-		c.InFlight++
+		c.inFlight++
 	}
 	return burned, nil
 }
@@ -140,7 +140,7 @@ func (l *replayedLoop) post() error {
 	if first < 0 {
 		first += len(c.calls)
 	}
-	ops := c.Requests[first : first+l.waiting]
+	ops := c.requests[first : first+l.waiting]
 	if c.flushEach {
 		n, err := c.postEach(ops)
 		l.waiting -= n
@@ -150,9 +150,9 @@ func (l *replayedLoop) post() error {
 	if err != nil {
 		return err
 	}
-	c.Counts.posted += uint64(n)
+	c.counts.posted += uint64(n)
 	if l.waiting -= n; l.waiting > 0 {
-		c.Counts.backPressure++
+		c.counts.backPressure++
 	}
 	return c.Worker.Flush()
 }

@@ -9,12 +9,12 @@ import (
 // buffer returns the memory for the request of a call.
 func (c *Client) buffer(index int) []byte {
 	at := index * c.stride
-	return c.Buffers[at : at+c.stride : at+c.stride]
+	return c.buffers[at : at+c.stride : at+c.stride]
 }
 
 // prepare draws and encodes the next request of a call, and queues the call unless it is replayed.
 func (c *Client) prepare(index int) {
-	call, request := &c.calls[index], &c.Requests[index]
+	call, request := &c.calls[index], &c.requests[index]
 	r := &c.request
 	c.generator.Next(r)
 	call.flags = 0
@@ -54,15 +54,15 @@ func (c *Client) prepareStore(call *call, index int) {
 	switch call.op {
 	case workload.Read:
 		call.reads, call.wantSize = 1, c.readSize
-		c.Requests[index].Payload = kv.EncodeGet(c.buffer(index), call.key)
+		c.requests[index].Payload = kv.EncodeGet(c.buffer(index), call.key)
 	case workload.Lookup:
-		c.Requests[index].Payload = kv.EncodeLookup(c.buffer(index), call.key)
+		c.requests[index].Payload = kv.EncodeLookup(c.buffer(index), call.key)
 	case workload.ReadModifyWrite:
 		c.prepareRead(call, index)
 	default:
 		c.nonce++
-		c.Counts.summed += uint64(call.written)
-		c.Requests[index].Payload = kv.EncodePut(c.buffer(index), call.key, int(call.written),
+		c.counts.summed += uint64(call.written)
+		c.requests[index].Payload = kv.EncodePut(c.buffer(index), call.key, int(call.written),
 			c.nonce)
 	}
 }
@@ -70,5 +70,5 @@ func (c *Client) prepareStore(call *call, index int) {
 // prepareRead encodes the read of a read-modify-write.
 func (c *Client) prepareRead(call *call, index int) {
 	call.flags |= callReading
-	c.Requests[index].Payload = kv.EncodeGet(c.buffer(index), call.key)
+	c.requests[index].Payload = kv.EncodeGet(c.buffer(index), call.key)
 }

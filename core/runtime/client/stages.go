@@ -14,16 +14,16 @@ type stager struct {
 	self     uint64                     // the daemons' number for this client
 	traces   []*loop.CallTrace          // by the client's number for the daemon; nil without one
 	missing  string                     // why there are no traces
-	ReadCost uint64                     // ticks of one reading of the clock
-	Every    int                        // one of this many calls is sampled
+	readCost uint64                     // ticks of one reading of the clock
+	every    int                        // one of this many calls is sampled
 	left     int                        // calls until the next
 	random   loop.Random                // which call
-	Stages   [directStages]*loop.Timing // in the order of record.DirectStages
+	stages   [directStages]*loop.Timing // in the order of record.DirectStages
 
 	state                 stagerState
 	trace                 *loop.CallTrace // of the call's daemon
 	call                  *call
-	Started, posted, Done uint64 // ticks
+	started, posted, done uint64 // ticks
 	// polled is the end of the last poll that returned responses while the call was in flight, and
 	// handled the end of that iteration.
 	polled, handled uint64
@@ -31,8 +31,8 @@ type stager struct {
 
 const (
 	directStages = 6
-	// StampedStages of them end with a stamp that other calls do not take.
-	StampedStages = 4
+	// stampedStages of them end with a stamp that other calls do not take.
+	stampedStages = 4
 	// collectLimit is longer than a daemon takes to store its stamps, unless it stalls.
 	collectLimit = 10 * time.Millisecond
 )
@@ -57,10 +57,10 @@ const rehearsals = 8
 const stageEvery = 1024
 
 func newStager(clock *machine.Clock, readCost uint64, self transport.PeerID, seed uint64) *stager {
-	s := &stager{clock: clock, self: uint64(self), ReadCost: readCost, Every: stageEvery,
+	s := &stager{clock: clock, self: uint64(self), readCost: readCost, every: stageEvery,
 		random: loop.NewRandom(seed, uint64(self), loop.DrawStages)}
-	for i := range s.Stages {
-		s.Stages[i] = loop.NewTiming()
+	for i := range s.stages {
+		s.stages[i] = loop.NewTiming()
 	}
 	return s
 }
@@ -76,13 +76,13 @@ func (s *stager) share(daemon transport.PeerID, t *loop.CallTrace) {
 // begin resets the records before a window.
 func (s *stager) begin() {
 	s.abandon()
-	for _, t := range s.Stages {
+	for _, t := range s.stages {
 		t.Reset()
 	}
 	s.next()
 }
 
-func (s *stager) next() { s.left = 1 + int(s.random.Below(uint64(2*s.Every))) }
+func (s *stager) next() { s.left = 1 + int(s.random.Below(uint64(2*s.every))) }
 
 // abandon gives up a trace in progress.
 func (s *stager) abandon() {
@@ -101,13 +101,13 @@ func (s *stager) beforePost(now uint64) {
 		s.polled = now
 		s.posted = s.clock.Now()
 		if s.call.state == callInFlight {
-			s.Started = s.call.started
+			s.started = s.call.started
 			s.state = stagerFlying
 		}
 	case stagerFlying:
 		if s.call.state != callInFlight {
 			s.state = stagerFinished
-			s.Done = now
+			s.done = now
 		}
 	}
 }
@@ -142,12 +142,12 @@ func (s *stager) afterStep(c *Client, now uint64) {
 // call is any of those that may be in flight together, because the first of a batch waits less than
 // others.
 func (s *stager) arm(c *Client) {
-	ahead := max(rehearsals, 2*c.Config.InFlight) + int(s.random.Below(uint64(c.Config.InFlight)))
+	ahead := max(rehearsals, 2*c.config.InFlight) + int(s.random.Below(uint64(c.config.InFlight)))
 	index, ok := c.order.upcoming(ahead)
 	if !ok {
 		return
 	}
-	call, request := &c.calls[index], &c.Requests[index]
+	call, request := &c.calls[index], &c.requests[index]
 	if call.flags&callReading != 0 || int(request.Peer) >= len(s.traces) {
 		return
 	}
@@ -164,12 +164,12 @@ func (s *stager) collect() {
 	t := s.trace
 	if t.Word.Load() != 0 {
 		// The daemon stores them shortly after the reply, unless it took another request for this.
-		if s.clock.Now()-s.Done > s.clock.Ticks(collectLimit) {
+		if s.clock.Now()-s.done > s.clock.Ticks(collectLimit) {
 			s.abandon()
 		}
 		return
 	}
-	at := [6]uint64{s.Started, s.posted, t.Seen.Load(), t.Served.Load(), t.Posted.Load(), s.Done}
+	at := [6]uint64{s.started, s.posted, t.Seen.Load(), t.Served.Load(), t.Posted.Load(), s.done}
 	s.abandon()
 	var stages [directStages]uint64
 	for i := range at[1:] {
@@ -177,8 +177,8 @@ func (s *stager) collect() {
 			return // the stamps are of another request with the same first word
 		}
 		stages[i] = at[i+1] - at[i]
-		if i < StampedStages {
-			stages[i] -= min(stages[i], s.ReadCost)
+		if i < stampedStages {
+			stages[i] -= min(stages[i], s.readCost)
 		}
 	}
 	if from := max(at[4], s.polled); s.handled > from {
@@ -186,6 +186,6 @@ func (s *stager) collect() {
 		stages[4] -= stages[5]
 	}
 	for i, spent := range stages {
-		s.Stages[i].Record(s.clock, spent)
+		s.stages[i].Record(s.clock, spent)
 	}
 }

@@ -46,15 +46,15 @@ func (w *serviceTimes) Poll(events []transport.Event) (int, error) {
 }
 
 func (w *serviceTimes) note() {
-	if n := &w.client.Counts; n.LatencySum > w.summed && w.ended != nil {
-		w.ended[n.LatencySum-w.summed] = true
-		w.summed = n.LatencySum
+	if n := &w.client.counts; n.latencySum > w.summed && w.ended != nil {
+		w.ended[n.latencySum-w.summed] = true
+		w.summed = n.latencySum
 	}
-	s := w.client.Stages
-	if taken := s.Stages[0].Samples; taken > w.calls {
+	s := w.client.stages
+	if taken := s.stages[0].Samples; taken > w.calls {
 		w.calls = taken
-		w.service += s.Done - s.Started
-		if w.ended != nil && !w.ended[s.Done-s.Started] {
+		w.service += s.done - s.started
+		if w.ended != nil && !w.ended[s.done-s.started] {
 			w.missing++
 		}
 	}
@@ -65,12 +65,12 @@ func (w *serviceTimes) check(t *testing.T) {
 	w.note()
 	require.Zero(t, w.missing)
 	sum := uint64(0)
-	for _, stage := range w.client.Stages.Stages {
+	for _, stage := range w.client.stages.stages {
 		require.Equal(t, w.calls, stage.Samples)
 		sum += stage.Sum
 	}
 	require.LessOrEqual(t, sum, w.service)
-	require.GreaterOrEqual(t, sum+w.calls*StampedStages*w.client.Stages.ReadCost, w.service)
+	require.GreaterOrEqual(t, sum+w.calls*stampedStages*w.client.stages.readCost, w.service)
 }
 
 // TestStages checks that the stages of calls add up to the service times of these calls, but for
@@ -106,8 +106,8 @@ func TestStages(t *testing.T) {
 				}
 				c.Worker, times[i] = w, w
 				c.Begin(Window{SampleEvery: 1, Duration: time.Hour})
-				c.Stages.Every = 4
-				require.NoError(t, c.Load(c.Clock.Now()))
+				c.stages.every = 4
+				require.NoError(t, c.Load(c.clock.Now()))
 			}
 			var s loop.State
 			s.Advance(record.StateMeasuring)
@@ -196,9 +196,9 @@ func TestStagesSplitACall(t *testing.T) {
 		p := newPair(t, cfg,
 			func(w transport.Worker) transport.Worker { c.client.Worker = w; return &c.client },
 			func(w transport.Worker) transport.Worker { c.daemon.Worker = w; return &c.daemon })
-		p.Stages.Every = 1
+		p.stages.every = 1
 		p.begin(t, 1)
-		p.until(t, func() bool { return p.Stages.Stages[0].Samples >= calls })
+		p.until(t, func() bool { return p.stages.stages[0].Samples >= calls })
 		r := p.Report(record.ThreadReport{})
 		require.Len(t, r.Stages, len(record.DirectStages))
 		for _, name := range record.DirectStages {
@@ -226,16 +226,16 @@ func TestBusyTimeIsOfTheWindow(t *testing.T) {
 	p := newPair(t, cfg, func(w transport.Worker) transport.Worker {
 		return wiringtest.OneByOne{Worker: w}
 	}, nil)
-	r, n := p.windowOf(t, 1, 100), &p.Counts
+	r, n := p.windowOf(t, 1, 100), &p.counts
 	require.Positive(t, r.Drained)
 	require.Equal(t, r.Ops()+r.Drained, r.Polls-r.EmptyPolls, "one by one")
-	require.Positive(t, n.BusyTimed)
-	perTimed := float64(r.Ops()) / float64(n.BusyTimed)
-	require.InDelta(t, float64(p.Clock.Nanos(n.BusyTicks))*perTimed, float64(r.BusyNS),
+	require.Positive(t, n.busyTimed)
+	perTimed := float64(r.Ops()) / float64(n.busyTimed)
+	require.InDelta(t, float64(p.clock.Nanos(n.busyTicks))*perTimed, float64(r.BusyNS),
 		1+perTimed, "both are rounded to nanoseconds")
 
-	p.ReadCost = 1 << 40 // as if a reading took all the time
+	p.readCost = 1 << 40 // as if a reading took all the time
 	r = p.windowOf(t, 1, 100)
-	require.Positive(t, n.BusyTimed)
+	require.Positive(t, n.busyTimed)
 	require.Zero(t, r.BusyNS)
 }

@@ -59,8 +59,8 @@ func (c *Client) settle(s *loop.State) error {
 	if err := c.Drain(s); err != nil {
 		return err
 	}
-	if c.InFlight > 0 {
-		return c.unanswered("of the last window", 2*c.DrainLimit)
+	if c.inFlight > 0 {
+		return c.unanswered("of the last window", 2*c.drainLimit)
 	}
 	if c.stream != nil {
 		return c.rewind()
@@ -77,12 +77,12 @@ func (c *Client) enter(s *loop.State, atBegin func()) error {
 		}
 	}
 	atBegin()
-	c.Counts = counts{}
+	c.counts = counts{}
 	c.Gaps.Begin()
-	start := c.Clock.Now()
+	start := c.clock.Now()
 	c.counted = start
 	c.slices.start(start)
-	c.Live.begin(start, c.schedule)
+	c.live.begin(start, c.schedule)
 	c.entered, c.began = true, start
 	if c.window.Silent {
 		return nil
@@ -95,16 +95,16 @@ func (c *Client) leave(atEnd func()) {
 	if !c.entered {
 		return
 	}
-	now := c.Clock.Now()
+	now := c.clock.Now()
 	// A thread that had no processor ends its window as it begins it, within one step of the clock.
-	c.Counts.window = max(now-c.began, c.Clock.Ticks(time.Nanosecond)+1)
-	c.Counts.found = c.Counts.polls - c.Counts.empty
+	c.counts.window = max(now-c.began, c.clock.Ticks(time.Nanosecond)+1)
+	c.counts.found = c.counts.polls - c.counts.empty
 	c.count(now)
 	if c.schedule != nil && !c.window.Silent {
 		c.open.scheduled += c.schedule.overdue(now)
 	}
 	c.Gaps.Stop()
-	c.Live.end(now)
+	c.live.end(now)
 	atEnd()
 	if c.stream != nil {
 		c.stream.Stop()
@@ -123,53 +123,53 @@ func (c *Client) Load(now uint64) error {
 	if err := c.aim(); err != nil {
 		return err
 	}
-	c.Counts = counts{}
+	c.counts = counts{}
 	return c.loop.begin(now)
 }
 
 // Iterate runs n iterations, or fewer if the window ends, and returns the operations so far.
 func (c *Client) Iterate(s *loop.State, n int) (ops uint64, err error) {
 	err = c.loop.run(s, n)
-	return c.Counts.Ops, err
+	return c.counts.ops, err
 }
 
 // Drain waits for the calls in flight, at most drainLimit, and counts the rest as lost.
 func (c *Client) Drain(s *loop.State) error {
 	c.loop.takeBack()
-	if c.Stages != nil {
-		c.Stages.abandon() // the latency of a call that ends after the window is dropped, too
+	if c.stages != nil {
+		c.stages.abandon() // the latency of a call that ends after the window is dropped, too
 	}
-	deadline := c.Clock.Now() + c.Clock.Ticks(c.DrainLimit)
-	for c.InFlight > 0 && s.Now() != record.StateStopped && c.Clock.Now() < deadline {
-		if err := c.DrainOnce(); err != nil {
+	deadline := c.clock.Now() + c.clock.Ticks(c.drainLimit)
+	for c.inFlight > 0 && s.Now() != record.StateStopped && c.clock.Now() < deadline {
+		if err := c.drainOnce(); err != nil {
 			return err
 		}
 	}
-	c.Counts.Lost = uint64(c.InFlight)
+	c.counts.lost = uint64(c.inFlight)
 	return nil
 }
 
-// DrainOnce withdraws the calls that the worker has not taken, polls once, and discards the
+// drainOnce withdraws the calls that the worker has not taken, polls once, and discards the
 // responses.
-func (c *Client) DrainOnce() error {
+func (c *Client) drainOnce() error {
 	c.loop.takeBack()
-	n, err := c.Worker.Poll(c.Events)
+	n, err := c.Worker.Poll(c.events)
 	if err != nil {
 		return err
 	}
-	c.Counts.polls++
+	c.counts.polls++
 	if n == 0 {
-		c.Counts.empty++
+		c.counts.empty++
 		return c.idle.Pause()
 	}
 	c.idle.Busy()
-	now := c.Clock.Now()
-	for i := range c.Events[:n] {
-		if err := c.discard(&c.Events[i], now); err != nil {
+	now := c.clock.Now()
+	for i := range c.events[:n] {
+		if err := c.discard(&c.events[i], now); err != nil {
 			return err
 		}
 	}
-	c.Live.publish(c.Counts.Ops, now)
+	c.live.publish(c.counts.ops, now)
 	return nil
 }
 
@@ -179,15 +179,15 @@ func (c *Client) discard(e *transport.Event, now uint64) error {
 	case e.Kind != transport.EventResponse:
 		return c.unexpected(e)
 	case !c.awaits(e):
-		c.Counts.unknownToken++
+		c.counts.unknownToken++
 		return nil
 	}
-	c.Counts.drained++
-	c.InFlight--
+	c.counts.drained++
+	c.inFlight--
 	index := int(e.Token)
 	c.free(index)
 	if c.iterations != nil {
-		c.iterations.complete(c.Clock, uint32(index), now, false)
+		c.iterations.complete(c.clock, uint32(index), now, false)
 	}
 	if !c.replays {
 		c.prepare(index)
@@ -208,7 +208,7 @@ func (c *Client) takeBack() {
 // withdraw frees a call that was issued and is not posted.
 func (c *Client) withdraw(index int) {
 	c.free(index)
-	c.InFlight--
+	c.inFlight--
 	if call := &c.calls[index]; call.op == workload.ReadModifyWrite {
 		c.prepareRead(call, index)
 	}
@@ -237,9 +237,9 @@ func (c *Client) callFirst(s *loop.State) error {
 		if len(called) == connections || !s.Measuring() {
 			break
 		}
-		start, answered := c.Clock.Now(), c.Counts.drained
+		start, answered := c.clock.Now(), c.counts.drained
 		index := c.order.next()
-		peer := c.Requests[index].Peer
+		peer := c.requests[index].Peer
 		c.issueCopy(index, start)
 		if err := c.post(); err != nil {
 			return err
@@ -247,12 +247,12 @@ func (c *Client) callFirst(s *loop.State) error {
 		if err := c.Drain(s); err != nil {
 			return err
 		}
-		if c.InFlight > 0 {
-			return c.unanswered("that were the first on a connection", c.DrainLimit)
+		if c.inFlight > 0 {
+			return c.unanswered("that were the first on a connection", c.drainLimit)
 		}
-		if c.Counts.drained > answered && !called[peer] {
+		if c.counts.drained > answered && !called[peer] {
 			called[peer] = true
-			c.first = append(c.first, max(c.Clock.Nanos(c.Clock.Now()-start), 1))
+			c.first = append(c.first, max(c.clock.Nanos(c.clock.Now()-start), 1))
 		}
 	}
 	return nil
@@ -262,14 +262,14 @@ func (c *Client) callFirst(s *loop.State) error {
 func (c *Client) unanswered(which string, within time.Duration) error {
 	first := slices.IndexFunc(c.calls, func(call call) bool { return call.state == callInFlight })
 	err := fmt.Errorf("%d calls %s were not answered within %v: the transport lost them, "+
-		"or the far side stalls", c.InFlight, which, within)
-	return loop.Explain(c.Worker, c.Requests[first].Peer, err)
+		"or the far side stalls", c.inFlight, which, within)
+	return loop.Explain(c.Worker, c.requests[first].Peer, err)
 }
 
 func (c *Client) unexpected(e *transport.Event) error {
 	if e.Kind == transport.EventPeerLost {
 		return &transport.OpError{
-			Transport: c.Config.Transport, Op: "call", Peer: e.Peer, Err: transport.ErrPeerDown,
+			Transport: c.config.Transport, Op: "call", Peer: e.Peer, Err: transport.ErrPeerDown,
 		}
 	}
 	return fmt.Errorf("client: unexpected event of kind %d: %w", e.Kind, transport.ErrUnsupported)

@@ -30,14 +30,14 @@ type Daemon struct {
 	Sink    kv.Sink
 
 	Worker  transport.Worker
-	Events  []transport.Event
+	events  []transport.Event
 	Out     outbox // replies to peers, and forwarded calls of local clients
 	headers [][kv.HeaderSize]byte
 	next    int // in headers, circular
 
-	Proxy      *proxy      // nil unless mesh-proxied
+	proxy      *proxy      // nil unless mesh-proxied
 	Delegation *delegation // nil unless the daemons of the rank delegate
-	Storage    *storage    // nil without delays
+	storage    *storage    // nil without delays
 	device     *deviceLog  // nil unless payloads stay in device memory
 
 	Counts counts
@@ -85,14 +85,14 @@ func New(w wiring.Wiring, index int, idle string, worker transport.Worker) (*Dae
 		service: loop.ServiceOf(w.Config), batch: w.Config.Service != config.ServiceSink &&
 			w.Config.Flush == config.FlushLoop,
 		store: store, Sink: kv.Sink{VerifyEvery: w.Config.VerifyEvery},
-		Events: make([]transport.Event, max(loop.MinBatch, min(open, loop.MaxBatch))),
+		events: make([]transport.Event, max(loop.MinBatch, min(open, loop.MaxBatch))),
 		Out:    newOutbox(worker, open),
 		// One for each request of peers, clients and siblings that can be open.
 		headers: make([][kv.HeaderSize]byte, serves),
 		Gaps:    loop.NewGapWatch(machine.Calibrated()),
 	}
 	if w.Config.Stored() {
-		d.Storage = newStorage(d.clock, w.Config, w.Rank*w.Config.Daemons+index, serves)
+		d.storage = newStorage(d.clock, w.Config, w.Rank*w.Config.Daemons+index, serves)
 	}
 	d.loop = newLoopTimer(d.clock, &d.Gaps)
 	d.idle = loop.NewIdler(idle, worker, &d.Gaps)
@@ -106,7 +106,7 @@ func (o *outbox) keepFor(cfg config.Config) (err error) {
 		return nil
 	}
 	o.stride = cfg.LargestMessage()
-	size := o.stride * cap(o.Ops)
+	size := o.stride * cap(o.ops)
 	o.kept, err = unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE,
 		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
@@ -177,8 +177,8 @@ func (d *Daemon) VerifyDevice() (err error) {
 // ServeLinks makes the daemon serve the clients of its rank over links, and forward calls for them.
 func (d *Daemon) ServeLinks(w wiring.Wiring, links transport.Worker,
 	traces []*loop.LinkTrace) error {
-	d.Proxy = newProxy(w, links, traces)
-	return d.Proxy.out.keepFor(w.Config)
+	d.proxy = newProxy(w, links, traces)
+	return d.proxy.out.keepFor(w.Config)
 }
 
 // Delegate makes the daemon pass requests on to its siblings and serve theirs; index is its own.
@@ -217,8 +217,8 @@ func (d *Daemon) Close() (err error) {
 	if d.device != nil {
 		err = errors.Join(err, d.device.close())
 	}
-	if d.Proxy != nil {
-		err = errors.Join(err, d.Proxy.out.close())
+	if d.proxy != nil {
+		err = errors.Join(err, d.proxy.out.close())
 	}
 	if d.Delegation != nil {
 		err = errors.Join(err, d.Delegation.Out.close())
@@ -245,7 +245,7 @@ func (d *Daemon) Report(thread record.ThreadReport) record.DaemonReport {
 		StoredBytes: n.store.StoredBytes, ChecksummedBytes: n.store.ChecksummedBytes,
 		Flushes: n.flushes, BackPressure: n.backPressure, Thread: thread,
 	}
-	if d.Proxy != nil {
+	if d.proxy != nil {
 		r.Proxy = &record.ProxyReport{
 			FromClients: n.fromClients, Local: n.Local, Remote: n.remote,
 			Responses: n.responses, Incoming: n.Incoming, Held: n.held,
@@ -259,8 +259,8 @@ func (d *Daemon) Report(thread record.ThreadReport) record.DaemonReport {
 		device.Values = n.left
 		r.Device = &device
 	}
-	if d.Storage != nil {
-		r.Storage = d.Storage.report(&d.cfg)
+	if d.storage != nil {
+		r.Storage = d.storage.report(&d.cfg)
 	}
 	d.Gaps.Report(&r.Thread)
 	d.loop.report(&r)

@@ -26,8 +26,8 @@ func (d *Daemon) Run(s *loop.State, atBegin, atEnd func()) error {
 	if d.device != nil {
 		d.device.begin()
 	}
-	if d.Storage != nil {
-		d.Storage.begin()
+	if d.storage != nil {
+		d.storage.begin()
 	}
 	d.loop.reset()
 	d.Gaps.Begin()
@@ -57,8 +57,8 @@ func (d *Daemon) end(atEnd func()) {
 	d.Counts.window = max(d.clock.Now()-d.start, d.clock.Ticks(time.Nanosecond)+1)
 	d.Counts.store = d.work().Since(d.Counts.store)
 	d.atEnd = d.Counts
-	if d.Storage != nil {
-		d.Storage.End()
+	if d.storage != nil {
+		d.storage.end()
 	}
 	d.loop.stop()
 	d.Gaps.Stop()
@@ -90,9 +90,9 @@ func (d *Daemon) Step() error {
 	}
 	n := 0
 	// Responses waiting for room in the clients' links point into the events of the last Poll.
-	if d.Proxy == nil || d.Proxy.out.Empty() {
+	if d.proxy == nil || d.proxy.out.Empty() {
 		var err error
-		if n, err = d.Worker.Poll(d.Events); err != nil {
+		if n, err = d.Worker.Poll(d.events); err != nil {
 			return err
 		}
 	}
@@ -102,24 +102,24 @@ func (d *Daemon) Step() error {
 	traced := -1
 	if n > 0 {
 		if d.tracer.trace != nil && d.tracer.trace.Word.Load() != 0 {
-			traced = d.tracer.find(d.clock, d.Events[:n])
+			traced = d.tracer.find(d.clock, d.events[:n])
 		}
 		served := 0
 		if d.batch && traced < 0 {
 			if d.service == loop.ServiceEcho {
 				served = d.echo(n)
-			} else if d.Delegation == nil && d.Storage == nil && d.device == nil {
+			} else if d.Delegation == nil && d.storage == nil && d.device == nil {
 				served = d.answerStored(n)
 			}
 		}
 		if served < n {
-			if err := d.serve(d.Events[served:n], traced); err != nil {
+			if err := d.serve(d.events[served:n], traced); err != nil {
 				return err
 			}
 		}
 	}
 	found := n
-	if d.Storage != nil && d.Storage.Open() {
+	if d.storage != nil && d.storage.open() {
 		m, err := d.complete()
 		if err != nil {
 			return err
@@ -129,7 +129,7 @@ func (d *Daemon) Step() error {
 	if d.loop.timing {
 		d.loop.stamp(phaseServe)
 	}
-	if d.Proxy != nil {
+	if d.proxy != nil {
 		m, err := d.scan()
 		if err != nil {
 			return err
@@ -160,15 +160,15 @@ func (d *Daemon) Step() error {
 		d.loop.finish(n > 0, found+waiting > 0)
 	}
 	if traced >= 0 && d.tracer.posted != 0 {
-		d.tracer.publish(&d.Events[traced])
+		d.tracer.publish(&d.events[traced])
 	}
 	if found == 0 && d.waiting() == waiting {
 		if waiting == 0 {
 			d.Counts.empty++
 		}
 		// The client that must make room may need this core.
-		if d.Storage != nil && d.Storage.Open() {
-			return d.idle.PauseUntil(d.Storage.left())
+		if d.storage != nil && d.storage.open() {
+			return d.idle.PauseUntil(d.storage.left())
 		}
 		return d.idle.Pause()
 	}
@@ -178,12 +178,12 @@ func (d *Daemon) Step() error {
 
 // waiting returns the number of ops that are not posted yet.
 func (d *Daemon) waiting() int {
-	n := len(d.Out.Ops)
-	if d.Proxy != nil {
-		n += len(d.Proxy.out.Ops)
+	n := len(d.Out.ops)
+	if d.proxy != nil {
+		n += len(d.proxy.out.ops)
 	}
 	if d.Delegation != nil {
-		n += len(d.Delegation.Out.Ops)
+		n += len(d.Delegation.Out.ops)
 	}
 	return n
 }
@@ -196,24 +196,24 @@ func (d *Daemon) serve(events []transport.Event, traced int) error {
 		e := &events[i]
 		switch {
 		case e.Kind == transport.EventRequest:
-			if d.Out.Full() {
+			if d.Out.full() {
 				return fmt.Errorf(
 					"serve: peers have more open requests than the %d that the run allows",
-					cap(d.Out.Ops))
+					cap(d.Out.ops))
 			}
 			d.Counts.Incoming++
-			if err := d.Take(e, &d.Out); err != nil {
+			if err := d.take(e, &d.Out); err != nil {
 				return err
 			}
 			if i == traced {
 				d.tracer.serve(d.clock)
 			}
-		case e.Kind == transport.EventResponse && d.Proxy != nil:
-			if err := d.Respond(e); err != nil {
+		case e.Kind == transport.EventResponse && d.proxy != nil:
+			if err := d.respond(e); err != nil {
 				return err
 			}
 		case e.Kind == transport.EventPeerLost:
-			if d.Proxy != nil { // clients' calls to it have failed
+			if d.proxy != nil { // clients' calls to it have failed
 				return &transport.OpError{Transport: d.cfg.Transport, Op: "call", Peer: e.Peer,
 					Err: transport.ErrPeerDown}
 			}
@@ -232,8 +232,8 @@ func (d *Daemon) serve(events []transport.Event, traced int) error {
 // echo answers the first of found events as long as they are echoes, and returns their number. It
 // is answer without what echoes do not need.
 func (d *Daemon) echo(found int) (n int) {
-	events, waiting := d.Events[:found], len(d.Out.Ops)
-	replies := d.Out.Ops[:cap(d.Out.Ops)]
+	events, waiting := d.events[:found], len(d.Out.ops)
+	replies := d.Out.ops[:cap(d.Out.ops)]
 	for n < len(events) && waiting+n < len(replies) {
 		e, reply := &events[n], &replies[waiting+n]
 		if e.Kind != transport.EventRequest || !kv.IsEcho(e.Payload) {
@@ -245,7 +245,7 @@ func (d *Daemon) echo(found int) (n int) {
 		reply.Payload = e.Payload
 		n++
 	}
-	d.Out.Ops = d.Out.Ops[:waiting+n]
+	d.Out.ops = d.Out.ops[:waiting+n]
 	d.Counts.Incoming += uint64(n)
 	d.Counts.Requests += uint64(n)
 	d.Counts.Outcomes[kv.OutcomeGet] += uint64(n)
@@ -256,8 +256,8 @@ func (d *Daemon) echo(found int) (n int) {
 // returns their number. Like echo, it leaves out what such requests do not need: here siblings,
 // storage and the device.
 func (d *Daemon) answerStored(found int) (n int) {
-	events, waiting := d.Events[:found], len(d.Out.Ops)
-	replies, next := d.Out.Ops[:cap(d.Out.Ops)], d.next
+	events, waiting := d.events[:found], len(d.Out.ops)
+	replies, next := d.Out.ops[:cap(d.Out.ops)], d.next
 	for n < len(events) && waiting+n < len(replies) {
 		e, reply := &events[n], &replies[waiting+n]
 		if e.Kind != transport.EventRequest {
@@ -275,7 +275,7 @@ func (d *Daemon) answerStored(found int) (n int) {
 		n++
 	}
 	d.next = next
-	d.Out.Ops = d.Out.Ops[:waiting+n]
+	d.Out.ops = d.Out.ops[:waiting+n]
 	d.Counts.Incoming += uint64(n)
 	d.Counts.Requests += uint64(n)
 	return n
@@ -283,7 +283,7 @@ func (d *Daemon) answerStored(found int) (n int) {
 
 // serveLater serves a request, or passes it on to the storage. The reply goes to out.
 func (d *Daemon) serveLater(e *transport.Event, out *outbox) {
-	if d.Storage == nil || !d.delay(e, out) {
+	if d.storage == nil || !d.delay(e, out) {
 		d.answer(e, out)
 	}
 }
@@ -293,7 +293,7 @@ func (d *Daemon) serveLater(e *transport.Event, out *outbox) {
 // header; there are as many headers as requests can be open.
 func (d *Daemon) answer(e *transport.Event, out *outbox) {
 	d.Counts.Requests++
-	reply := out.Add()
+	reply := out.add()
 	reply.Kind = transport.OpReply
 	reply.Peer = e.Peer
 	reply.Token = e.Token
@@ -344,7 +344,7 @@ func (d *Daemon) flushIfImmediate() error {
 // flushAll flushes the daemon's ops and those of its proxy and to its siblings.
 func (d *Daemon) flushAll() error {
 	err := d.flush(&d.Out)
-	if err == nil && d.Proxy != nil {
+	if err == nil && d.proxy != nil {
 		err = d.flushProxy()
 	}
 	if err == nil && d.Delegation != nil {
@@ -355,10 +355,10 @@ func (d *Daemon) flushAll() error {
 
 // flushProxy flushes the calls that a proxy forwards, after the daemon's own ops.
 func (d *Daemon) flushProxy() error {
-	if d.Proxy.held = !d.Out.Empty(); !d.Proxy.held {
-		d.Proxy.flushed(d.clock)
+	if d.proxy.held = !d.Out.Empty(); !d.proxy.held {
+		d.proxy.flushed(d.clock)
 	}
-	return d.flush(&d.Proxy.out)
+	return d.flush(&d.proxy.out)
 }
 
 // flush posts the ops of out and rings the doorbell.
@@ -373,10 +373,10 @@ func (d *Daemon) flush(out *outbox) error {
 		d.tracer.post(d.clock)
 	}
 	d.Counts.flushes++
-	if n, err := out.Worker.Post(out.Ops); err != nil || n < len(out.Ops) {
+	if n, err := out.Worker.Post(out.ops); err != nil || n < len(out.ops) {
 		return d.flushShort(out, n, err)
 	}
-	out.Ops, out.copied, out.posted = out.Ops[:0], 0, false
+	out.ops, out.copied, out.posted = out.ops[:0], 0, false
 	return out.Worker.Flush()
 }
 
@@ -386,7 +386,7 @@ func (d *Daemon) flushShort(out *outbox, n int, err error) error {
 	for {
 		out.posted = out.posted || n > 0
 		if err != nil {
-			if !errors.Is(err, transport.ErrPeerDown) || out.Ops[n].Kind != transport.OpReply {
+			if !errors.Is(err, transport.ErrPeerDown) || out.ops[n].Kind != transport.OpReply {
 				return err
 			}
 			n++
@@ -395,7 +395,7 @@ func (d *Daemon) flushShort(out *outbox, n int, err error) error {
 		if err == nil || out.Empty() {
 			break
 		}
-		n, err = out.Worker.Post(out.Ops)
+		n, err = out.Worker.Post(out.ops)
 	}
 	if !out.Empty() {
 		d.Counts.backPressure++
@@ -413,8 +413,8 @@ func (d *Daemon) flushShort(out *outbox, n int, err error) error {
 // refresh updates replies that are not posted yet after a PUT changed the length of an entry.
 func (d *Daemon) refresh() {
 	d.Out.refresh(d.store)
-	if d.Proxy != nil {
-		d.Proxy.out.refresh(d.store)
+	if d.proxy != nil {
+		d.proxy.out.refresh(d.store)
 	}
 	if d.Delegation != nil {
 		d.Delegation.Out.refresh(d.store)
@@ -426,7 +426,7 @@ func (d *Daemon) refresh() {
 // not change until it has.
 type outbox struct {
 	Worker transport.Worker
-	Ops    []transport.Op
+	ops    []transport.Op
 	posted bool // since the last doorbell
 	// kept has room for the payloads of all ops, off the Go heap. It is nil if they stay valid
 	// until a worker takes them.
@@ -437,45 +437,45 @@ type outbox struct {
 }
 
 func newOutbox(w transport.Worker, room int) outbox {
-	return outbox{Worker: w, Ops: make([]transport.Op, 0, room)}
+	return outbox{Worker: w, ops: make([]transport.Op, 0, room)}
 }
 
-func (o *outbox) Empty() bool { return len(o.Ops) == 0 }
+func (o *outbox) Empty() bool { return len(o.ops) == 0 }
 
-func (o *outbox) Full() bool { return len(o.Ops) == cap(o.Ops) }
+func (o *outbox) full() bool { return len(o.ops) == cap(o.ops) }
 
 // Add appends an op; the outbox must not be full. The caller sets it field by field: a literal
 // is built on the stack with narrow stores and copied with wide loads, which stall on them.
-func (o *outbox) Add() *transport.Op {
-	o.Ops = o.Ops[:len(o.Ops)+1]
-	return &o.Ops[len(o.Ops)-1]
+func (o *outbox) add() *transport.Op {
+	o.ops = o.ops[:len(o.ops)+1]
+	return &o.ops[len(o.ops)-1]
 }
 
 // drop removes the first n ops.
 func (o *outbox) drop(n int) {
-	o.Ops = o.Ops[:copy(o.Ops, o.Ops[n:])]
+	o.ops = o.ops[:copy(o.ops, o.ops[n:])]
 	o.copied -= min(o.copied, n)
 }
 
 // keep copies payloads that point into the events of the last poll, because the next poll may
 // come before the worker takes them. Ops leave in order, so their places are circular.
 func (o *outbox) keep() {
-	for i := range o.Ops[o.copied:] {
-		op := &o.Ops[o.copied+i]
+	for i := range o.ops[o.copied:] {
+		op := &o.ops[o.copied+i]
 		place := o.kept[o.next*o.stride : (o.next+1)*o.stride]
 		op.Payload = place[:copy(place, op.Payload)]
-		if o.next++; o.next == cap(o.Ops) {
+		if o.next++; o.next == cap(o.ops) {
 			o.next = 0
 		}
 	}
-	o.copied = len(o.Ops)
+	o.copied = len(o.ops)
 }
 
 // refresh looks up the entries that replies point at again. Responses from other ranks are not
 // entries of the store and stay as they are.
 func (o *outbox) refresh(store *kv.Store) {
-	for i := range o.Ops {
-		if op := &o.Ops[i]; op.Kind == transport.OpReply && len(op.Payload) >= kv.HeaderSize {
+	for i := range o.ops {
+		if op := &o.ops[i]; op.Kind == transport.OpReply && len(op.Payload) >= kv.HeaderSize {
 			op.Payload = store.Refresh(op.Payload)
 		}
 	}

@@ -40,9 +40,9 @@ func (g *delegation) owner(request []byte) int {
 	return g.index
 }
 
-// Take serves a request of a client or another rank, whose reply goes to out, or passes it on to
+// take serves a request of a client or another rank, whose reply goes to out, or passes it on to
 // the daemon that owns its key.
-func (d *Daemon) Take(e *transport.Event, out *outbox) error {
+func (d *Daemon) take(e *transport.Event, out *outbox) error {
 	if g := d.Delegation; g != nil {
 		if owner := g.owner(e.Payload); owner != g.index {
 			return d.passOn(e, out, owner)
@@ -55,13 +55,13 @@ func (d *Daemon) Take(e *transport.Event, out *outbox) error {
 // passOn passes a request on to the daemon that owns its key.
 func (d *Daemon) passOn(e *transport.Event, out *outbox, owner int) error {
 	g := d.Delegation
-	if g.Forwards.full() || g.Out.Full() {
+	if g.Forwards.full() || g.Out.full() {
 		return fmt.Errorf("serve: callers have more open requests than the %d that the run allows",
 			len(g.Forwards.List))
 	}
 	d.Counts.Delegated++
 	_, token := g.Forwards.open(e, out)
-	call := g.Out.Add()
+	call := g.Out.add()
 	call.Kind = transport.OpCall
 	call.Peer = transport.PeerID(owner)
 	call.Token = token
@@ -81,14 +81,14 @@ func (d *Daemon) pollSiblings() (int, error) {
 		e := &g.events[i]
 		switch e.Kind {
 		case transport.EventRequest:
-			if g.Out.Full() {
+			if g.Out.full() {
 				return n, fmt.Errorf("serve: the daemons of the rank have more open requests "+
-					"than the %d that the run allows", cap(g.Out.Ops))
+					"than the %d that the run allows", cap(g.Out.ops))
 			}
 			d.Counts.ForSiblings++
 			d.serveLater(e, &g.Out)
 		case transport.EventResponse:
-			if _, err := g.Forwards.Respond(e); err != nil {
+			if _, err := g.Forwards.respond(e); err != nil {
 				return n, err
 			}
 		default:

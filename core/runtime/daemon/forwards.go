@@ -48,22 +48,22 @@ func (f *forwards) open(e *transport.Event, out *outbox) (*forward, transport.To
 	return one, transport.Token(index)
 }
 
-// Respond adds the response e to the ops of its request's outbox, and returns the forward, which is
+// respond adds the response e to the ops of its request's outbox, and returns the forward, which is
 // valid until the next open. A response to no open call is an error.
-func (f *forwards) Respond(e *transport.Event) (*forward, error) {
+func (f *forwards) respond(e *transport.Event) (*forward, error) {
 	if e.Token >= transport.Token(len(f.List)) || !f.List[e.Token].open {
 		return nil,
 			fmt.Errorf("daemon: a response has token %d, which none of its open calls has: %w",
 				e.Token, transport.ErrCorrupt)
 	}
 	one := &f.List[e.Token]
-	if one.out.Full() {
+	if one.out.full() {
 		return nil,
 			fmt.Errorf("serve: callers have more open requests than the %d that the run allows",
-				cap(one.out.Ops))
+				cap(one.out.ops))
 	}
 	one.open = false
-	reply := one.out.Add()
+	reply := one.out.add()
 	reply.Kind = transport.OpReply
 	reply.Peer = one.peer
 	reply.Token = one.token

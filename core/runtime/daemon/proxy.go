@@ -15,12 +15,12 @@ import (
 // proxy is the part of a daemon of mesh-proxied that serves its rank's clients: its end of
 // their links, and the calls that it forwards for them.
 type proxy struct {
-	Links  transport.Worker
+	links  transport.Worker
 	events []transport.Event
 	out    outbox // responses to clients
 	sends  bool   // before each scan, not only at the end of an iteration
 
-	Forwards forwards
+	forwards forwards
 	// held is true while calls wait for room in the transport. Their payloads lie in the links'
 	// memory, which the next scan would release.
 	held bool
@@ -32,9 +32,9 @@ type proxy struct {
 func newProxy(w wiring.Wiring, links transport.Worker, traces []*loop.LinkTrace) *proxy {
 	open := w.Config.Clients * w.Config.InFlight
 	return &proxy{
-		Links: links, events: make([]transport.Event, max(loop.MinBatch, min(open, loop.MaxBatch))),
+		links: links, events: make([]transport.Event, max(loop.MinBatch, min(open, loop.MaxBatch))),
 		out: newOutbox(links, open), sends: w.Config.Interleave == config.InterleaveSendPoll,
-		Forwards: newForwards(open),
+		forwards: newForwards(open),
 		traces:   traces, tracing: make([]*loop.LinkTrace, 0, len(traces)),
 	}
 }
@@ -42,7 +42,7 @@ func newProxy(w wiring.Wiring, links transport.Worker, traces []*loop.LinkTrace)
 // scan polls the links of the rank's clients. It answers requests for keys of this rank and
 // forwards the others. With send-poll it first flushes the replies to other ranks.
 func (d *Daemon) scan() (int, error) {
-	p := d.Proxy
+	p := d.proxy
 	if p.sends {
 		if err := d.flushAll(); err != nil {
 			return 0, err
@@ -52,7 +52,7 @@ func (d *Daemon) scan() (int, error) {
 		d.Counts.held++
 		return 0, nil
 	}
-	n, err := p.Links.Poll(p.events)
+	n, err := p.links.Poll(p.events)
 	if err != nil {
 		return n, fmt.Errorf("poll the clients' links: %w", err)
 	}
@@ -61,10 +61,10 @@ func (d *Daemon) scan() (int, error) {
 		if e.Kind != transport.EventRequest {
 			continue // a client has closed its link
 		}
-		if p.Forwards.full() || p.out.Full() {
+		if p.forwards.full() || p.out.full() {
 			return n,
 				fmt.Errorf("scan: clients have more open requests than the %d that the run allows",
-					cap(p.out.Ops))
+					cap(p.out.ops))
 		}
 		d.Counts.fromClients++
 		if key, ok := kv.KeyOf(e.Payload); ok {
@@ -77,7 +77,7 @@ func (d *Daemon) scan() (int, error) {
 			}
 		}
 		d.Counts.Local++
-		if err := d.Take(e, &p.out); err != nil {
+		if err := d.take(e, &p.out); err != nil {
 			return n, err
 		}
 		if err := d.flushIfImmediate(); err != nil {
@@ -90,16 +90,16 @@ func (d *Daemon) scan() (int, error) {
 // forward passes a client's request on to the rank that owns its key. The payload stays in the
 // link's memory, so there is no scan until the call is posted.
 func (d *Daemon) forward(e *transport.Event, owner int) {
-	p := d.Proxy
+	p := d.proxy
 	d.Counts.remote++
-	f, token := p.Forwards.open(e, &p.out)
+	f, token := p.forwards.open(e, &p.out)
 	if t := p.traces[e.Peer]; t.Traced(binary.LittleEndian.Uint64(e.Payload)) &&
 		t.Picked.Load() == 0 {
 		t.Picked.Store(d.clock.Now())
 		f.trace = t
 		p.tracing = append(p.tracing, t)
 	}
-	call := d.Out.Add()
+	call := d.Out.add()
 	call.Kind = transport.OpCall
 	call.Peer = wiring.Wiring{Config: d.cfg, Rank: d.rank}.RankPeer(owner)
 	call.Token = token
@@ -118,9 +118,9 @@ func (p *proxy) flushed(clock *machine.Clock) {
 	p.tracing = p.tracing[:0]
 }
 
-// Respond passes the response to a forwarded request on to its client.
-func (d *Daemon) Respond(e *transport.Event) error {
-	f, err := d.Proxy.Forwards.Respond(e)
+// respond passes the response to a forwarded request on to its client.
+func (d *Daemon) respond(e *transport.Event) error {
+	f, err := d.proxy.forwards.respond(e)
 	if err != nil {
 		return err
 	}

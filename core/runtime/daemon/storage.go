@@ -25,7 +25,7 @@ type storage struct {
 	}
 	active []stored // a heap by due
 
-	counts, AtEnd storageCounts
+	counts, atEnd storageCounts
 }
 
 // The kinds of requests that a storage delays.
@@ -57,7 +57,7 @@ type stored struct {
 
 // storageCounts are of the requests served in a window.
 type storageCounts struct {
-	Served     [storageKinds]uint64
+	served     [storageKinds]uint64
 	busy, wait uint64 // ticks
 	maxQueued  int
 }
@@ -129,9 +129,9 @@ func (l *lanes) hold(now, ticks uint64) (start uint64, queued int) {
 
 func (s *storage) begin() { s.counts = storageCounts{} }
 
-func (s *storage) End() { s.AtEnd = s.counts }
+func (s *storage) end() { s.atEnd = s.counts }
 
-func (s *storage) Open() bool { return len(s.active) > 0 }
+func (s *storage) open() bool { return len(s.active) > 0 }
 
 // delays reports whether requests of a kind take time.
 func (s *storage) delays(kind uint8) bool { return s.kinds[kind].held != nil }
@@ -186,7 +186,7 @@ func (s *storage) next(now uint64) (r stored, ok bool) {
 	}
 	r = s.active[0]
 	s.removeFirst()
-	s.counts.Served[r.kind]++
+	s.counts.served[r.kind]++
 	s.counts.busy += r.spent
 	s.counts.wait += r.due - r.spent - r.arrived
 	return r, true
@@ -212,10 +212,10 @@ func (s *storage) removeFirst() {
 }
 
 func (s *storage) report(cfg *config.Config) *record.StorageReport {
-	c := &s.AtEnd
+	c := &s.atEnd
 	return &record.StorageReport{
-		Lanes: cfg.StorageLanes, WriteLanes: cfg.WriteLanes, Reads: c.Served[storedRead],
-		Writes: c.Served[storedWrite], Lookups: c.Served[storedLookup],
+		Lanes: cfg.StorageLanes, WriteLanes: cfg.WriteLanes, Reads: c.served[storedRead],
+		Writes: c.served[storedWrite], Lookups: c.served[storedLookup],
 		BusyNS: s.clock.Nanos(c.busy), WaitNS: s.clock.Nanos(c.wait), MostQueued: c.maxQueued,
 	}
 }
@@ -229,12 +229,12 @@ func (d *Daemon) delay(e *transport.Event, out *outbox) bool {
 	}
 	r := stored{peer: e.Peer, token: e.Token, out: out}
 	switch {
-	case kv.IsGet(e.Payload) && d.Storage.delays(storedRead):
+	case kv.IsGet(e.Payload) && d.storage.delays(storedRead):
 		copy(r.header[:], e.Payload)
-	case kv.IsLookup(e.Payload) && d.Storage.delays(storedLookup):
+	case kv.IsLookup(e.Payload) && d.storage.delays(storedLookup):
 		r.kind = storedLookup
 		copy(r.header[:], e.Payload)
-	case kv.IsPut(e.Payload) && d.Storage.delays(storedWrite):
+	case kv.IsPut(e.Payload) && d.storage.delays(storedWrite):
 		response, outcome := d.serveOne(e)
 		d.Counts.Requests++
 		d.Counts.Outcomes[outcome]++
@@ -247,7 +247,7 @@ func (d *Daemon) delay(e *transport.Event, out *outbox) bool {
 	default:
 		return false
 	}
-	d.Storage.add(r, d.clock.Now())
+	d.storage.add(r, d.clock.Now())
 	return true
 }
 
@@ -255,7 +255,7 @@ func (d *Daemon) delay(e *transport.Event, out *outbox) bool {
 func (d *Daemon) complete() (n int, err error) {
 	now := d.clock.Now()
 	for {
-		r, ok := d.Storage.next(now)
+		r, ok := d.storage.next(now)
 		if !ok {
 			return n, nil
 		}
@@ -282,7 +282,7 @@ func (d *Daemon) complete() (n int, err error) {
 
 // reply adds the response to the ops to post.
 func (r *stored) reply(response []byte) {
-	op := r.out.Add()
+	op := r.out.add()
 	op.Kind = transport.OpReply
 	op.Peer = r.peer
 	op.Token = r.token

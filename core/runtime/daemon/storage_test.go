@@ -32,8 +32,8 @@ func TestStorageLanes(t *testing.T) {
 			require.Equal(t, begin+uint64(round+1)*each, r.due)
 		}
 	}
-	require.False(t, s.Open())
-	s.End()
+	require.False(t, s.open())
+	s.end()
 	r := s.report(&cfg)
 	require.EqualValues(t, 5, r.Reads)
 	require.Equal(t, clock.Nanos(5*each), r.BusyNS)

@@ -109,33 +109,6 @@ func TestDelegatingWindow(t *testing.T) {
 	}
 }
 
-// TestDelegationBeyondLimit checks that a peer with more open requests than the run allows is an
-// error, and no failure of the process.
-func TestDelegationBeyondLimit(t *testing.T) {
-	cfg := delegating(config.TopologyClientServer)
-	ranks := cluster(t, memory.NewDriver(), cfg, config.IdleYield)
-	d := daemonsOf(ranks)[0]
-	request := make([]byte, kv.HeaderSize)
-	for key := uint64(0); kv.DaemonOf(key, cfg.Daemons) == 0; key++ {
-		request[1] = byte(key + 1)
-	}
-	var err error
-	for i := 0; err == nil; i++ {
-		require.LessOrEqual(t, i, len(d.Delegation.Forwards.List))
-		err = d.Take(&transport.Event{Kind: transport.EventRequest, Payload: request}, &d.Out)
-	}
-	require.ErrorContains(t, err, "more open requests than")
-	for !d.Out.Full() {
-		d.Out.Add()
-	}
-	_, err = d.Delegation.Forwards.Respond(&transport.Event{Kind: transport.EventResponse})
-	require.ErrorContains(t, err, "more open requests than")
-	_, err = d.Delegation.Forwards.Respond(&transport.Event{Kind: transport.EventResponse,
-		Token: 1 << 40})
-	require.ErrorIs(t, err, transport.ErrCorrupt)
-	d.Out.Ops, d.Delegation.Out.Ops = nil, nil
-}
-
 func TestDelegationDoesNotAllocate(t *testing.T) {
 	ranks := cluster(t, memory.NewDriver(), delegating(config.TopologyClientServer),
 		config.IdleYield)

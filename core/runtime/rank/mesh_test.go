@@ -2,7 +2,6 @@ package rank
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,7 +11,6 @@ import (
 	"transportbench/core/runtime/client"
 	"transportbench/core/runtime/daemon"
 	"transportbench/core/runtime/workload"
-	"transportbench/core/transport"
 	"transportbench/core/transporttest/memory"
 )
 
@@ -151,59 +149,4 @@ func TestMeshDoesNotAllocate(t *testing.T) {
 	require.Zero(t, allocations)
 	require.NotEmpty(t, clients[0].Report(record.ThreadReport{}).Stages)
 	require.NoError(t, drain(clients, daemons...))
-}
-
-// TestSendPoll checks the order of a daemon's work: with send-poll, a reply to another rank is
-// posted before the links of the clients are polled, and a forwarded call in the same iteration.
-func TestSendPoll(t *testing.T) {
-	for interleave, want := range map[config.Interleave][]string{
-		"":                        {"poll", "scan", "post 2"},
-		config.InterleaveSendPoll: {"poll", "post 1", "scan", "post 1"},
-	} {
-		cfg := meshConfig(config.TopologyMeshProxied)
-		cfg.Interleave, cfg.RemoteShare, cfg.InFlight = interleave, 1, 1
-		ranks := cluster(t, memory.NewDriver(), cfg, config.IdleYield)
-		for _, r := range ranks { // each client calls the other rank
-			c := r.threads[1].client
-			c.Begin(hour(1))
-			require.NoError(t, c.Load(1))
-		}
-		near, far := ranks[0].threads[0].daemon, ranks[1].threads[0].daemon
-		require.NoError(t, far.Step()) // forwards its client's call to near
-		var order []string
-		near.Worker = ordered{near.Worker, "poll", &order}
-		near.Out.Worker = near.Worker
-		near.Proxy.Links = ordered{near.Proxy.Links, "scan", &order}
-		require.NoError(t, near.Step())
-		require.Equal(t, want, order)
-	}
-}
-
-// ordered notes the calls of a worker.
-type ordered struct {
-	transport.Worker
-	poll  string
-	order *[]string
-}
-
-func (w ordered) Poll(events []transport.Event) (int, error) {
-	*w.order = append(*w.order, w.poll)
-	return w.Worker.Poll(events)
-}
-
-func (w ordered) Post(ops []transport.Op) (int, error) {
-	*w.order = append(*w.order, fmt.Sprintf("post %d", len(ops)))
-	return w.Worker.Post(ops)
-}
-
-// TestResponsesToNoForward checks that a response without a forwarded call is an error. Otherwise a
-// duplicate response would free its token twice, and two calls would share it.
-func TestResponsesToNoForward(t *testing.T) {
-	cfg := meshConfig(config.TopologyMeshProxied)
-	d := cluster(t, memory.NewDriver(), cfg, config.IdleYield)[0].threads[0].daemon
-	for _, token := range []transport.Token{0, 1 << 40} {
-		event := transport.Event{Kind: transport.EventResponse, Token: token}
-		require.ErrorIs(t, d.Respond(&event), transport.ErrCorrupt)
-	}
-	require.Len(t, d.Proxy.Forwards.Free, len(d.Proxy.Forwards.List))
 }

@@ -211,7 +211,7 @@ func checkTraffic(t *testing.T, cfg config.Config, ranks []*Rank) {
 		for _, thread := range r.threads {
 			if d := thread.daemon; d != nil {
 				daemons++
-				if served[rank] += d.Counts.Requests; cfg.Proxied() {
+				if served[rank] += d.Requests(); cfg.Proxied() {
 					served[rank] -= d.Counts.Local
 				}
 				continue
