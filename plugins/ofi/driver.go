@@ -31,10 +31,10 @@ const (
 	shmPeers = 256
 )
 
-// needs has the shared memory of a worker, as measured with libfabric 1.17.
+// needs is the shared memory that a worker takes, measured with libfabric 1.17.
 var needs = transport.Needs{WorkerFiles: 16, PeerFiles: 3, WorkerMemory: 16 << 20}
 
-// missing is why the driver cannot open in a build without libfabric, else empty.
+// missing is the reason why a build without libfabric cannot open the driver, else empty.
 const missing = fi.Missing
 
 // Driver opens the transport over libfabric.
@@ -84,8 +84,8 @@ type endpoint struct {
 
 var prepared sync.Once
 
-// prepare sets what libfabric reads when it starts, in the first Open of a process. A value of the
-// user's wins.
+// prepare sets the variables that libfabric reads in the first Open of a process. Values that the
+// user has set win.
 func prepare(s *settings) {
 	prepared.Do(func() {
 		for variable, value := range s.environment() {
@@ -132,7 +132,7 @@ func openEndpoint(cfg transport.Config) (*endpoint, error) {
 	if !s.worker.WakeUp {
 		return e, nil
 	}
-	// Only an open completion queue shows whether the provider has descriptors.
+	// Only an open completion queue shows whether the provider supports descriptors.
 	trial, err := e.newLibraryWorker(0)
 	if err == nil {
 		if trial.Descriptor() < 0 {
@@ -224,8 +224,8 @@ func (e *endpoint) medium() string {
 	return ""
 }
 
-// presenceAddress returns where workers listen for the loss of their peers: not valid for this
-// host alone.
+// presenceAddress returns the address of the presences of workers. It is not valid if all peers are
+// on this host.
 func (e *endpoint) presenceAddress() netip.Addr {
 	if e.medium() == transport.MediumMemory {
 		return netip.Addr{}
@@ -307,7 +307,7 @@ func (e *endpoint) Close() error {
 	})
 }
 
-// release frees the workers, which are closed, and the interface.
+// release frees the closed workers and the interface.
 func (e *endpoint) release(workers []*worker) error {
 	e.reaper.Stop()
 	e.watcher.Close()

@@ -74,12 +74,12 @@ var providers = []string{
 // hardware are the providers that auto prefers to shm, the best first.
 var hardware = []string{"cxi", "efa", "opx", "psm3", "psm2", "psm", "verbs;ofi_rxm"}
 
-// capabilities are those of the default options. Plain and tagged messages overtake each other, so
-// Ordered is not among them.
+// capabilities are those of the default options. They lack Ordered, because plain and tagged
+// messages overtake each other.
 var capabilities = transport.Capabilities{TellsPeerLost: true}
 
-// Limits of the memory for large slots, per direction: of address space, and of what stays in
-// memory because the provider wants it registered. Two slots are the least.
+// Limits of the memory for large slots, per direction: of address space, and of pinned memory if
+// the provider requires registration. There are at least two slots.
 const (
 	largeBytes  = 512 << 20
 	pinnedBytes = 64 << 20
@@ -122,9 +122,10 @@ const (
 	minBuffers, maxBuffers = 1 << 7, 1 << 12
 )
 
-// environment returns the variables for libfabric, which are of a process. Its cache of registered
-// memory hooks the C library's mmap, which does not see Go's calls. It logs warnings about what is
-// no fault. It sizes completion queues for 256 peers, more than some RDMA devices have room for.
+// environment returns libfabric's variables, which hold for a whole process. They disable the cache
+// of registered memory, whose hooks in the C library's mmap miss Go's calls, and needless warnings,
+// and size completion queues for the run: the default of 256 peers exceeds the room of some RDMA
+// devices.
 func (s *settings) environment() map[string]string {
 	w := &s.worker
 	variables := map[string]string{
@@ -134,10 +135,10 @@ func (s *settings) environment() map[string]string {
 	if s.provider != providerAuto && !strings.HasPrefix(s.provider, "verbs") {
 		return variables
 	}
-	// With receives of its own for each connection, ofi_rxm posts one again on a connection that it
-	// has just closed, and ends the process (libfabric 1.17,
-	// github.com/ofiwg/libfabric/issues/11828). The shared ones stay in memory. They need to be no
-	// larger than the messages, up to ofi_rxm's own size, and not more than these.
+	// With separate receives for each connection, ofi_rxm reposts one on a connection that it has
+	// just closed, and ends the process (libfabric 1.17, github.com/ofiwg/libfabric/issues/11828).
+	// Shared receives are pinned, so their size and number are only what the messages need, within
+	// bounds.
 	variables["FI_OFI_RXM_USE_SRX"] = "1"
 	variables["FI_OFI_RXM_MSG_RX_SIZE"] = strconv.Itoa(min(max(2*w.Peers*w.Window, minBuffers),
 		maxBuffers))
@@ -161,13 +162,13 @@ func (s *settings) fit(f *fi.Interface) error {
 	return nil
 }
 
-// refuse returns the error for an option with which libfabric cannot run here.
+// refuse returns the error for an option value that libfabric does not support here.
 func refuse(option, format string, args ...any) error {
 	return fmt.Errorf("%w: %w", transport.ErrUnavailable,
 		&transport.OptionError{Option: option, Problem: fmt.Sprintf(format, args...)})
 }
 
-// choose opens the list that has the requested interface and returns its index.
+// choose opens the list of interfaces and returns the index of the requested one.
 func (s *settings) choose() (l *fi.List, index int, err error) {
 	name := s.provider
 	if name == providerAuto {
@@ -247,7 +248,7 @@ func rank(f *fi.Interface) int {
 	return 2
 }
 
-// explain says which providers there are if there is none of the requested name.
+// explain returns an error that lists the available providers if the requested one is missing.
 func (s *settings) explain(err error) error {
 	var code *fi.Error
 	if !errors.As(err, &code) || code.Code != fi.ErrNoData {

@@ -22,7 +22,7 @@ func (w *worker) ReadPaths(dst []transport.Path) []transport.Path {
 			"endpoint": f.Endpoint, "protocol": f.Protocol}}
 	switch path.Carrier {
 	case transport.MediumVerbs:
-		path.Device = f.Domain // libfabric does not tell the port
+		path.Device = f.Domain // libfabric does not report the port
 	case transport.MediumUDP:
 		own := hostOf(f.Format, w.library.Address())
 		for _, p := range w.Peers.ByID {

@@ -19,9 +19,10 @@ import (
 	"transportbench/plugins/ofi/internal/fi"
 )
 
-// A presence is a listening socket, and the connections of peers to it, that the kernel closes with
-// the process, which tells the peers that the worker is gone. They send a hello and nothing else.
-// It is a Unix socket with an abstract name if all peers are on this host, else a TCP socket.
+// A presence is a listening socket with connections from the peers. When the process dies, the
+// kernel closes the connections, which tells the peers that the worker is gone. Peers send only a
+// hello. The socket is a Unix socket with an abstract name if all peers are on this host, else a
+// TCP socket.
 type presence struct {
 	address  string // "@name" or "192.0.2.1:5000"
 	nonce    uint64
@@ -33,8 +34,8 @@ type presence struct {
 	done     chan struct{}
 }
 
-// helloSize is the bytes of a hello: the nonce of the worker that is dialled, and the port that the
-// hello comes from, so that nobody else can use it again; 0 for Unix sockets.
+// helloSize is the length of a hello: the nonce of the dialled worker, and the sender's port, which
+// prevents a replay from another port; 0 for Unix sockets.
 const helloSize = 16
 
 func hello(nonce uint64, from unix.Sockaddr) []byte {
@@ -42,11 +43,11 @@ func hello(nonce uint64, from unix.Sockaddr) []byte {
 	return binary.LittleEndian.AppendUint64(b, uint64(sock.PortOf(from)))
 }
 
-// newPresence listens at an IP address, or only on this host if it is not valid, for a number of
-// peers. It takes hellos with this nonce.
+// newPresence listens at an IP address, or on this host alone if the address is not valid, for a
+// number of peers. It accepts hellos with this nonce.
 func newPresence(at netip.Addr, nonce uint64, peers int, silence time.Duration) (_ *presence,
 	err error) {
-	// All processes can read the name, so it has nothing of the worker's nonce.
+	// All processes can read the name, so it must not reveal the worker's nonce.
 	p := &presence{address: "@transportbench-ofi-" + rand.Text(), nonce: nonce, peers: peers,
 		done:    make(chan struct{}),
 		options: sock.Options{Address: at, Timeout: silence}}
@@ -69,8 +70,8 @@ func newPresence(at netip.Addr, nonce uint64, peers int, silence time.Duration) 
 	return p, nil
 }
 
-// run accepts connections until close. It rests after each round, so that strangers take little
-// time.
+// run accepts connections until close. It sleeps after each round, so that strangers cost little
+// processor time.
 func (p *presence) run() {
 	defer close(p.done)
 	var list []unix.PollFd
@@ -87,7 +88,7 @@ func (p *presence) run() {
 	}
 }
 
-// decide keeps a connection with the right hello.
+// decide accepts a connection with the right hello.
 func (p *presence) decide(a *sock.Arrival) sock.Verdict {
 	if !bytes.Equal(a.Hello, hello(p.nonce, a.From)) {
 		return sock.Stranger
@@ -155,11 +156,11 @@ func dialPresence(ctx context.Context, address string, nonce uint64, silence tim
 	if err != nil {
 		return -1, errors.Join(fmt.Errorf("getsockname: %w", err), unix.Close(fd))
 	}
-	_, _ = sock.SendBytes(fd, hello(nonce, own)) // it has room; the watcher reports an end
+	_, _ = sock.SendBytes(fd, hello(nonce, own)) // fits; the watcher reports a lost connection
 	return fd, nil
 }
 
-// sleep waits for a moment and returns false if ctx ends before.
+// sleep waits briefly; it returns false if ctx ends first.
 func sleep(ctx context.Context) bool {
 	select {
 	case <-time.After(time.Millisecond):
@@ -169,8 +170,8 @@ func sleep(ctx context.Context) bool {
 	}
 }
 
-// addressOf returns the IP address of an interface of libfabric. It is not valid if the interface
-// has an address of another kind.
+// addressOf returns the IP address of an interface of libfabric, or an invalid one if the interface
+// has another kind of address.
 func addressOf(f *fi.Interface) netip.Addr { return hostOf(f.Format, f.Address).Addr() }
 
 // hostOf returns the IP address and the port in one of libfabric's addresses, if it has them.
@@ -186,8 +187,8 @@ func hostOf(format int, address []byte) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// hostAddress returns an address of this host for peers on others, for providers whose own
-// addresses are no IP addresses.
+// hostAddress returns an IP address of this host for peers on other hosts, for providers that use
+// other kinds of addresses.
 func hostAddress() netip.Addr {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {

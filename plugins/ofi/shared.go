@@ -2,10 +2,10 @@ package ofi
 
 import "sync"
 
-// An endpoint of provider shm sends to another one of the same process through that one's own
-// mapping (libfabric 1.17), and would end the process if it did so after that one is closed. So
-// libfabric's objects stay open until no endpoint of this process uses shm. Ranks are processes, so
-// this waits only in tests.
+// An endpoint of provider shm sends to a second endpoint of the same process through the second
+// one's mapping (libfabric 1.17), and crashes the process if the second one is closed. So
+// libfabric's objects stay open until no endpoint of this process uses shm. A rank has one
+// endpoint, so this matters only in tests.
 var sharing struct {
 	mu     sync.Mutex
 	open   int

@@ -182,7 +182,7 @@ func (w *worker) closePorts() (err error) {
 	return err
 }
 
-// release frees what Close has left, except for libfabric's objects and the payloads.
+// release frees what Close leaves, except libfabric's objects and the payloads.
 func (w *worker) release() error {
 	first, err := w.Release()
 	if !first {
@@ -219,7 +219,7 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 	if !w.Released() {
 		c = w.library.Counts()
 	}
-	// What libfabric does itself cannot be counted.
+	// libfabric's own work cannot be counted.
 	return w.AppendStats(dst, control.Work{Copies: c.Early},
 		transport.Stat{Name: "injected", Help: "messages that libfabric copied at once",
 			Value: c.Injected},

@@ -25,14 +25,14 @@ const (
 	maxPayload = 256 << 20
 	maxPeers   = 1024
 
-	// headerReserve is what UCX needs for its own headers, at most.
+	// headerReserve is the most bytes that UCX needs for its own headers.
 	headerReserve = 128
 )
 
-// needs has the shared memory of a worker, as measured with UCX 1.13.
+// needs is the shared memory that a worker takes, measured with UCX 1.13.
 var needs = transport.Needs{WorkerFiles: 8, WorkerMemory: 5 << 20}
 
-// missing is why the driver cannot open in a build without UCX, else empty.
+// missing is the reason why a build without UCX cannot open the driver, else empty.
 const missing = ucp.Missing
 
 // Driver opens the transport over UCX.
@@ -133,7 +133,7 @@ func (s *settings) openContext(ctx context.Context) (*ucp.Context, error) {
 	}
 }
 
-// linkDown reports whether a value of UCX_NET_DEVICES has an interface whose link is down.
+// linkDown reports whether a value of UCX_NET_DEVICES names an interface whose link is down.
 func linkDown(devices string) bool {
 	for item := range strings.SplitSeq(devices, ",") {
 		if i, err := net.InterfaceByName(item); err == nil && i.Flags&net.FlagRunning == 0 {
@@ -143,8 +143,8 @@ func linkDown(devices string) bool {
 	return false
 }
 
-// trialLanes has the lanes of this process's earlier trial connections, keyed by everything that
-// they depend on. A trial needs two workers with all their memory.
+// trialLanes caches the lanes of this process's trial connections, keyed by everything that they
+// depend on, because a trial needs two workers with all their memory.
 var trialLanes sync.Map
 
 // trialLane returns the lane that UCX chooses between two workers.
@@ -168,7 +168,7 @@ func (s *settings) trialLane(c *ucp.Context) (lane, error) {
 	return l, err
 }
 
-// explain adds the option that an error of UCX refers to, if UCX says which.
+// explain adds the option to which an error of UCX refers, if it is known.
 func (s *settings) explain(err error) error {
 	var setting *ucp.SettingError
 	var status *ucp.Status
@@ -213,7 +213,7 @@ func sharedMemoryFull() bool {
 	return fs.Flags&unix.ST_RDONLY != 0 || fs.Bavail*uint64(fs.Bsize) < uint64(needs.WorkerMemory)
 }
 
-// refuse returns the error for an option with which UCX cannot run here.
+// refuse returns the error for an option value that UCX does not support here.
 func refuse(option, format string, args ...any) error {
 	return fmt.Errorf("%w: %w", transport.ErrUnavailable,
 		&transport.OptionError{Option: option, Problem: fmt.Sprintf(format, args...)})
@@ -252,7 +252,7 @@ func (e *endpoint) Properties() transport.Properties {
 	} else if p.Medium == transport.MediumVerbs {
 		p.Integrity = "the device's checksum of each packet (ICRC)"
 	}
-	// UCX chooses unless exactly one transport is allowed. The provider names its choice.
+	// UCX chooses a transport unless exactly one is allowed; the provider names that choice.
 	if names, all := requested(s.tlsInForce()); all || len(names) != 1 ||
 		len(expand(names[0])) != 1 {
 		p.Chosen = map[string]string{optionTLS: e.lane.transport}
@@ -283,7 +283,7 @@ func (e *endpoint) Close() error {
 	})
 }
 
-// release frees the workers, which are closed, and the context.
+// release frees the closed workers and the context.
 func (e *endpoint) release(workers []*worker) error {
 	e.reaper.Stop()
 	err := control.Each(workers, (*worker).destroy)

@@ -13,8 +13,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// lane is one of UCX's transports and a device: what UCX sends the active messages of a
-// connection over.
+// lane is the transport and the device over which UCX sends the active messages of a connection.
 type lane struct {
 	transport string // "posix", "tcp", "rc_mlx5"
 	device    string // "memory", "lo", "mlx5_0:1"

@@ -89,8 +89,8 @@ var providers = []string{
 	"srd", "gga_mlx5", "ugni_smsg", "ugni_udt",
 }
 
-// capabilities are those of the default options. UCX does not order eager messages and
-// rendezvous, so Ordered is not among them.
+// capabilities are those of the default options. They lack Ordered, because UCX does not order
+// eager messages and rendezvous.
 var capabilities = transport.Capabilities{
 	TellsPeerLost: true,
 }
@@ -110,7 +110,7 @@ type settings struct {
 	wakeUp    bool
 	checked   []ucp.Setting
 	others    []ucp.Setting
-	variables map[string]string // UCX's variables in force that anyone has set
+	variables map[string]string // UCX's variables that the user, an option or the transport has set
 }
 
 func resolve(cfg transport.Config, environ []string) (*settings, error) {

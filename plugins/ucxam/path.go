@@ -63,7 +63,7 @@ var (
 	// anyLane matches a lane as [laneLine] does, whatever it carries.
 	anyLane = regexp.MustCompile(
 		`lane\[\d+\]:\s+\d+:([a-z0-9_]+)/(\S+?)\.\d+\s.*sysdev\[\d+\]\s*(.*)`)
-	// carriesData matches what a lane is for, if that is data: "am am_bw#0 rma_bw#1 wireup".
+	// carriesData matches the uses of a lane that carry data, as in "am am_bw#0 rma_bw#1 wireup".
 	carriesData = regexp.MustCompile(`\b(am|rma|amo|tag|rkey_ptr)(_bw)?\b`)
 	// threshold matches the protocols of an operation by the size of its messages:
 	//

@@ -17,9 +17,9 @@ var processVariables = map[string]string{
 	"UCX_VFS_ENABLE":    "n",      // a thread for a file system that is not used
 }
 
-// PrepareProcess sets the environment that UCX must be loaded with. If a variable is
-// missing, it executes the program again in the same process, with the same arguments and
-// descriptors. So main must call it first. In a build without UCX it does nothing.
+// PrepareProcess sets the variables that UCX reads when it is loaded. If one is missing, it
+// executes the program again in the same process, with the same arguments and descriptors; so main
+// must call it first. In a build without UCX it does nothing.
 func PrepareProcess() error {
 	if missing != "" {
 		return nil

@@ -31,8 +31,8 @@ func perftest(test string, depth transport.Depth, of transport.Quantity, unit fl
 	}
 }
 
-// reference returns the values for ucx_perftest: the transports and the devices that the user
-// allows. UCX chooses among them for both.
+// reference returns the values for ucx_perftest: the transports and devices that the user allows,
+// so that UCX chooses among the same ones for both.
 func (s *settings) reference() map[string]string {
 	return map[string]string{"tls": s.tlsInForce(), "net-devices": s.variables["NET_DEVICES"]}
 }

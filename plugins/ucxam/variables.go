@@ -24,10 +24,10 @@ var sharedMemory = []string{"posix", "sysv"}
 
 // resolveVariables collects UCX's variables. An option overrides the environment, and the
 // environment overrides the transport's defaults. If ranks are on several machines, the default
-// leaves out shared memory: the trial connection, which is between workers of one process, would
-// choose it. On one machine the default leaves out TCP, unless a device is named: for each
-// interface, UCX listens at a port, used or not, and whoever connects there can end the process or
-// write to its memory.
+// leaves out shared memory, because the trial connection within one process would choose it. On one
+// machine the default leaves out TCP, unless a device is named: UCX listens on a port of each
+// interface, even an unused one, and a stranger who connects can crash the process or write to its
+// memory.
 func (s *settings) resolveVariables(o transport.Values, environ []string, crosses bool) error {
 	given, err := parseVariables(o.String(optionVariables))
 	if err != nil {
@@ -74,16 +74,16 @@ func (s *settings) resolveVariables(o transport.Values, environ []string, crosse
 		check("KEEPALIVE_INTERVAL", fmt.Sprintf("%dus", o.Duration(optionKeepalive).Microseconds()))
 	}
 	s.tls = s.variables["TLS"]
-	// While UCX 1.13 makes a worker it asserts that nothing arrives at an interface that it
-	// progresses only once it is used, and a byte from a stranger ends the process
-	// (ucp_worker_iface_check_events). A single interface will be used, so progress costs the same
-	// without that.
+	// By default UCX 1.13 progresses an interface only once it is used. While it makes a worker, it
+	// asserts that nothing arrives at such an interface, so a byte from a stranger ends the process
+	// (ucp_worker_iface_check_events). A single interface is always used, so turning this off costs
+	// nothing.
 	if _, ok := s.variables["ADAPTIVE_PROGRESS"]; !ok && s.tcpAlone() {
 		set("ADAPTIVE_PROGRESS", "n")
 	}
 	for _, transport := range sharedMemory {
 		if !mayUse(s.tls, transport) {
-			continue // UCX warns about variables that nothing reads
+			continue // UCX warns about unused variables
 		}
 		for suffix, value := range map[string]string{"ERROR_HANDLING": "y",
 			"FIFO_SIZE": fmt.Sprint(s.fifo())} {
@@ -93,7 +93,7 @@ func (s *settings) resolveVariables(o transport.Values, environ []string, crosse
 			}
 		}
 	}
-	// It differs between ranks, so it is neither reported nor part of layout.
+	// The value differs between ranks, so it is neither reported nor part of layout.
 	if _, ok := s.variables["POSIX_DIR"]; !ok && mayUse(s.tls, "posix") &&
 		shm.Dir() != shm.NamedDir {
 		s.others = append(s.others, ucp.Setting{Name: "POSIX_DIR", Value: shm.Dir()})
@@ -115,7 +115,7 @@ func (s *settings) tcpAlone() bool {
 // length depends only on what is equal on all ranks, because UCX assumes without a check that the
 // peer's queue is as long as its own.
 func (s *settings) fifo() int {
-	const minimum, maximum, peers = 64, 4096, 4 // UCX has 8 KiB behind each entry
+	const minimum, maximum, peers = 64, 4096, 4 // each entry takes 8 KiB
 	return min(max(pow2.Ceil(2*peers*s.worker.Window), minimum), maximum)
 }
 

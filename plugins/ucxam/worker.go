@@ -135,7 +135,7 @@ func (w *worker) closeStream() error {
 	return w.stream.Close()
 }
 
-// destroy frees what Close has left, including payloads.
+// destroy frees what Close leaves, including payloads.
 func (w *worker) destroy() error {
 	first, err := w.Release()
 	if !first {
@@ -152,7 +152,7 @@ func (w *worker) Probe(ctx context.Context, id transport.PeerID,
 		own := p.Own.(*peer)
 		switch probe.Kind {
 		case transport.ProbeLibrary:
-			// UCX announces longer messages and has them fetched, which the loops in C leave out.
+			// The loops in C do not support rendezvous, which UCX uses for longer messages.
 			return w.ProbeLibrary(ctx, p, probe, "UCX ping-pong in C over "+own.lane.transport,
 				w.ucp.ProbeLimit())
 		case transport.ProbeMedium, transport.ProbeRate:
@@ -170,7 +170,7 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 	if !w.Released() {
 		c = w.ucp.Counts()
 	}
-	// What UCX does itself cannot be counted.
+	// UCX's own work cannot be counted.
 	return w.AppendStats(dst, control.Work{Copies: c.Copied + c.Packed,
 		CopiedBytes: c.CopiedBytes + c.PackedBytes},
 		transport.Stat{Name: "sends_pending", Means: transport.MeansShortage,

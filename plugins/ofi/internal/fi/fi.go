@@ -2,8 +2,8 @@ package fi
 
 import "fmt"
 
-// SharedMemoryName returns the endpoint name with which provider shm makes its file at a path below
-// /dev/shm.
+// SharedMemoryName returns the endpoint name that makes provider shm create its file at a path
+// below /dev/shm.
 func SharedMemoryName(path string) string { return "fi_shm://" + path }
 
 // Error is an error of libfabric.
@@ -17,7 +17,7 @@ func (e *Error) Error() string { return fmt.Sprintf("%s (libfabric error %d)", e
 // The errors that callers distinguish, with the values of FI_E*.
 const (
 	ErrNoMemory = 12
-	ErrNoData   = 61 // nothing provides this
+	ErrNoData   = 61 // no provider matches
 	ErrNoSystem = 38 // FI_ENOSYS
 )
 
@@ -47,8 +47,8 @@ type Interface struct {
 	Protocol   string // that they speak: "FI_PROTO_RXM"
 	Format     int    // of addresses
 	Address    []byte // of this side, in that format; may be empty
-	Inject     int    // bytes that libfabric copies at once
-	Sends      int    // that libfabric takes before one completes
+	Inject     int    // largest message in bytes that libfabric copies at once
+	Sends      int    // outstanding sends that libfabric accepts
 	Receives   int    // that can be posted
 	MaxMessage uint64 // bytes of the largest message
 	MRMode     uint64
@@ -57,10 +57,10 @@ type Interface struct {
 // mrLocal is FI_MR_LOCAL.
 const mrLocal = 1 << 2
 
-// Pins reports whether the memory of messages has to be registered, and stays in memory.
+// Pins reports whether the provider requires registered memory for messages, which pins it.
 func (i *Interface) Pins() bool { return i.MRMode&mrLocal != 0 }
 
-// MRModes returns the modes of memory registration that the provider demands.
+// MRModes returns the modes of memory registration that the provider requires.
 func (i *Interface) MRModes() []string {
 	var names []string
 	for _, m := range mrModes {

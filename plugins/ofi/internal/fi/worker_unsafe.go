@@ -28,8 +28,8 @@ type Worker struct {
 
 var _ amlib.Library = (*Worker)(nil)
 
-// NewWorker returns a worker. nonce identifies it to its peers. A name that is not empty becomes
-// the endpoint's address.
+// NewWorker returns a worker. nonce identifies the worker to its peers. name, unless it is empty,
+// becomes the endpoint's address.
 func (c *Context) NewWorker(cfg WorkerConfig, nonce uint64, name string) (*Worker, error) {
 	native := C.fb_config{
 		peers: C.uint32_t(cfg.Peers), window: C.uint32_t(cfg.Window),
@@ -70,7 +70,7 @@ func (w *Worker) Connect(peer int, nonce uint64, address []byte) error {
 	if len(address) == 0 {
 		return errors.New("the address is empty")
 	}
-	// libfabric takes an address of the length of its own, or text up to a NUL byte.
+	// libfabric reads as many bytes as its own address has, or text up to a NUL byte.
 	native := C.CBytes(append(slices.Clone(address), make([]byte, max(len(w.address), 64))...))
 	defer C.free(native)
 	return codeError(C.fb_connect(w.c, C.uint32_t(peer), C.uint64_t(nonce), native))
@@ -107,7 +107,7 @@ func (w *Worker) Counts() Counts {
 	}
 }
 
-// Registered returns how many bytes of its memory were registered, and the time that it took.
+// Registered returns how many bytes of the worker's memory were registered, and the time it took.
 func (w *Worker) Registered() (bytes uint64, took time.Duration) {
 	return uint64(w.counts.registered), time.Duration(w.counts.registered_ns)
 }

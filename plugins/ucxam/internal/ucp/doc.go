@@ -1,4 +1,4 @@
-// Package ucp binds what the transport needs of UCX's libucp: a context, and workers that
+// Package ucp binds the parts of UCX's libucp that the transport needs: a context, and workers that
 // exchange active messages.
 //
 // A shim in C owns the UCX worker, the receive handlers, the memory of messages and the ring

@@ -107,7 +107,7 @@ func (w *Worker) Counts() Counts {
 	}
 }
 
-// Registered returns how many bytes of its memory were registered, and the time that it took.
+// Registered returns how many bytes of the worker's memory were registered, and the time it took.
 func (w *Worker) Registered() (bytes uint64, took time.Duration) {
 	return uint64(w.counts.registered), time.Duration(w.counts.registered_ns)
 }
