@@ -67,10 +67,10 @@
 //
 // # The critical path
 //
-// While a side waits for a message, nothing that it does costs time; between a message and its
-// answer each nanosecond is one of the round trip. So what the usual case does not need is looked
-// at elsewhere: Poll has one active ring, Post the peer of the last op, and Flush the armed word of
-// the only peer posted to. BenchmarkInstructions counts what is left.
+// While a side waits for a message, its work costs nothing; between a message and its answer each
+// nanosecond adds to the round trip. So the usual case has a fast path: Poll looks at one active
+// ring, Post at the peer of the last op, and Flush at the armed word of the only peer posted to.
+// BenchmarkInstructions counts the instructions of that path.
 //
 // # Trust
 //
