@@ -41,7 +41,25 @@ func ByVerdict(r *compare.Report) []int {
 // counterpart, and notes. If there are many changes and all is false, it only counts those that are
 // AMBIGUOUS or SAME.
 func Diff(r *compare.Report, all bool) *doc.Doc {
-	out := new(doc.Doc)
+	out, _ := diff(r, all)
+	return out
+}
+
+// AllChanges returns the table of all changes of a comparison, in the order of ByVerdict, and what
+// Diff shows besides it. The table is nil if there are no changes.
+func AllChanges(r *compare.Report) (changes *doc.Table, rest *doc.Doc) {
+	rest, at := diff(r, true)
+	if len(r.Changes) == 0 {
+		return nil, rest
+	}
+	changes = rest.Blocks[at].(*doc.Table)
+	rest.Blocks = slices.Delete(rest.Blocks, at, at+1)
+	return changes, rest
+}
+
+// diff also returns which block is the table of changes.
+func diff(r *compare.Report, all bool) (out *doc.Doc, changes int) {
+	out = new(doc.Doc)
 	out.Line(DiffSummary(r))
 	out.Gap()
 	out.Remarks(sides(r))
@@ -61,6 +79,7 @@ func Diff(r *compare.Report, all bool) *doc.Doc {
 		out.Gap()
 	}
 	if len(rows) > 0 {
+		changes = len(out.Blocks)
 		out.Add(changeTable(rows, r))
 	}
 	for _, v := range byVerdict {
@@ -81,7 +100,7 @@ func Diff(r *compare.Report, all bool) *doc.Doc {
 	notes := new(doc.Doc)
 	notes.Remarks(slices.Concat([]string{columnsNote(r)}, news[first:], diffNotes(r, all)))
 	out.Fold("notes", notes)
-	return out
+	return out, changes
 }
 
 // urgent returns which thresholds failed, and what differs besides the versions.

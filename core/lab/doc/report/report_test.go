@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -247,6 +248,25 @@ func TestChangesOnTheAxis(t *testing.T) {
 	require.InDelta(t, math.Log(0.98)/math.Log(1.02), (l.BandX-50)/(l.BandX+l.BandW-50), 1e-9,
 		"the band is that of the verdicts")
 	require.Equal(t, "0%", l.Ticks[len(l.Ticks)/2].Text)
+}
+
+// The rows of transports over all loads come before the table of changes, whose rows alone are linked
+// to cells.
+func TestTransportsBeforeTheChanges(t *testing.T) {
+	change := func(cell string) compare.Change {
+		return compare.Change{Cell: cell, Metric: "m", Better: result.Higher,
+			Verdict: compare.Ambiguous}
+	}
+	b := builder{names: []string{"old", "new"}, doc: new(document)}
+	b.doc.Diffs = []diff{{New: 1, Cells: []int{7}, Report: &compare.Report{
+		Transports: []compare.Change{change("all of shm"), change("all of tcpx")},
+		Changes:    []compare.Change{change("shm echo")}}}}
+	list := b.changeTables()
+	require.Len(t, list, 1)
+	require.Contains(t, string(list[0].HTML), "all of tcpx")
+	rows := fmt.Sprint(list[0].Table.Rows)
+	require.Contains(t, rows, "shm echo")
+	require.NotContains(t, rows, "all of")
 }
 
 // Names from result files are never markup.

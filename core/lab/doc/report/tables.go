@@ -226,12 +226,9 @@ func (b *builder) changeTables() []*titled {
 		if d.Report == nil {
 			continue
 		}
-		all := findings.Diff(d.Report, true)
 		changes := &titled{Title: "All changes to " + b.names[d.New] + ", as a table"}
-		if at := slices.IndexFunc(all.Blocks,
-			func(block doc.Block) bool { _, is := block.(*doc.Table); return is }); len(d.Cells) >
-			0 {
-			t := all.Blocks[at].(*doc.Table)
+		t, rest := findings.AllChanges(d.Report)
+		if t != nil {
 			cells := make([]int, len(d.Cells))
 			for row, i := range findings.ByVerdict(d.Report) {
 				if cells[row] = d.Cells[i]; cells[row] >= 0 {
@@ -239,9 +236,8 @@ func (b *builder) changeTables() []*titled {
 				}
 			}
 			changes.Table = cellpage.NewTable("Changes", t, cells...)
-			all.Blocks = slices.Delete(all.Blocks, at, at+1)
 		}
-		changes.HTML = doc.HTML(all)
+		changes.HTML = doc.HTML(rest)
 		list = append(list, changes)
 	}
 	return list
