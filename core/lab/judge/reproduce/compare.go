@@ -273,11 +273,14 @@ func (l *Line) verdict(columns []string) string {
 			text = columns[i] + " is smaller"
 		}
 		if p := l.Theirs.Figures[i]; p != nil {
-			within := "outside"
-			if p.Value <= *f.High && cmp.Or(p.To, p.Value) >= *f.Low {
-				within = "within"
+			low, high := p.Value, cmp.Or(p.To, p.Value)
+			place := "outside"
+			if low >= *f.Low && high <= *f.High {
+				place = "within"
+			} else if low <= *f.High && high >= *f.Low {
+				place = "overlapping"
 			}
-			text += " (published " + p.String() + ", " + within + " the interval)"
+			text += " (published " + p.String() + ", " + place + " the interval)"
 		}
 		verdicts = append(verdicts, text)
 	}

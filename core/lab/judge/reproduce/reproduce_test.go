@@ -119,7 +119,7 @@ func TestCompareIntervals(t *testing.T) {
 	require.Equal(t, "5.05 us (4.80 to 12.0)", table.Lines[0].Ours.Figures[0].String())
 	require.Equal(t, []string{"the repeats lie apart by more than a factor of 2"},
 		table.Lines[0].Doubts)
-	require.Equal(t, "by the 95% interval: time is larger (published 20.0 to 500, within the "+
+	require.Equal(t, "by the 95% interval: time is larger (published 20.0 to 500, overlapping the "+
 		"interval)", table.Lines[at].Verdict)
 	speedup := table.Lines[at].Ours.Figures[0]
 	require.InDelta(t, 101, speedup.Value, 1e-9)
