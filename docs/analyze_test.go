@@ -29,21 +29,6 @@ func TestDocumentedPredictions(t *testing.T) {
 			require.Contains(t, string(text), line)
 		}
 	}
-	s, err = set.Load("../results/v0.2.0/amd-epyc-2core-vm/remote-share")
-	require.NoError(t, err)
-	shares := []string{"0.25", "0.5", "0.75"}
-	for _, from := range shares {
-		for _, to := range shares {
-			if from == to {
-				continue
-			}
-			there := throughput(cellOf(t, s, "shm", "remote_share", to))
-			line := fmt.Sprintf("| %s | %s | %s | %s | %s |", from, to,
-				predicted(t, s, cellOf(t, s, "shm", "remote_share", from), "remote_share="+to),
-				format.Value(there), format.Interval(there))
-			require.Contains(t, string(text), line)
-		}
-	}
 }
 
 func predicted(t *testing.T, s *set.Set, from *set.Cell, change string) string {
