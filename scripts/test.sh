@@ -103,12 +103,15 @@ packages() {
 # one goroutine, of loads that differ in data alone, of what runs in other processes or in C, and of further
 # configurations of the instrument over the rings that the shm transport's tests have run.
 race() {
-	local shared skipped plugins=./plugins/...
-	# These mostly call libraries, in C or of their own tests.
-	[ -z "$ci" ] || plugins=$(go list -tags "$tags" ./plugins/... | grep -vE '/(grpc|ofi|ucxam)$' | paste -sd' ')
-	# shellcheck disable=SC2086 # a list of packages
+	local shared skipped plugins=./plugins/... suite=./core/transporttest/...
+	if [ -n "$ci" ]; then
+		# These mostly call libraries, in C or of their own tests, or test the suite itself.
+		plugins=$(go list -tags "$tags" ./plugins/... | grep -vE '/(grpc|ofi|ucxam)$' | paste -sd' ')
+		suite=
+	fi
+	# shellcheck disable=SC2086 # lists of packages
 	shared=$(go list -tags "$tags" ./core/fabric/... ./core/lab/judge/compare ./core/lab/store/set ./core/lab/experiment/runner \
-		./core/lab/experiment ./core/lab/doc/report/serve ./core/plugin/... ./core/runtime/{client,daemon,loop,rank} ./core/transporttest/... $plugins | paste -sd' ')
+		./core/lab/experiment ./core/lab/doc/report/serve ./core/plugin/... ./core/runtime/{client,daemon,loop,rank} $suite $plugins | paste -sd' ')
 	skipped=$(paste -sd'|' <<-'TESTS'
 		^Test(MeasuredLoop|Mesh)DoesNotAllocate$
 		^TestConformance/^alloc$
@@ -128,6 +131,8 @@ race() {
 		^TestConformanceSlow$/^(times|bimodal|short_delay|exponential|delay|rate)$
 	TESTS
 	)
+	# Further configurations of what the other tests run, and tests of judgements.
+	[ -z "$ci" ] || skipped+='|^TestConformance$/^(immediate|read|0)$|^TestConformanceOnGPU$/^fake$/^send$|^TestValuesInDeviceMemory$|DoesNotAllocate$|^TestOverhead$|^TestChecksFail$|^TestManyPairsAlone$'
 	tests "$shared" -race -short -skip "$skipped"
 }
 
