@@ -204,8 +204,8 @@ case ${1:-} in
 	beside "results, statistics and documents" tests "$(packages -E)" -short
 	# One package at a time where real runs spin on every processor.
 	step "command" tests ./cmd/transportbench -short -p 1
-	join
 	step "packages" tests "$(packages -vE)" -short
+	join
 	;;
 long | ci)
 	if [ "$1" = ci ]; then
