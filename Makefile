@@ -52,7 +52,7 @@ check: ## before a commit: build, and lint and test the packages that changed
 	@scripts/check.sh
 
 .PHONY: test
-test: ## build, and run all tests but the long ones: about 7 minutes on two processors
+test: ## build, and run all tests but the long ones: about 8 minutes on two processors
 	@scripts/setup.sh test
 	@scripts/test.sh
 

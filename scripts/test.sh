@@ -199,7 +199,7 @@ small_steps() {
 
 case ${1:-} in
 '')
-	say "this takes about 7 minutes on two processors, and 12 with empty build caches"
+	say "this takes about 8 minutes on two processors, and 12 with empty build caches"
 	step "build" scripts/build.sh
 	beside "results, statistics and documents" tests "$(packages -E)" -short
 	# One package at a time where real runs spin on every processor.
