@@ -90,7 +90,7 @@ func tlsConfig(own *tls.Certificate) *tls.Config {
 	}
 }
 
-// tlsConn is a TLS connection whose Close does not wait to send a close_notify.
+// tlsConn is a TLS connection that Close ends at once, without close_notify.
 type tlsConn struct {
 	*tls.Conn
 	raw net.Conn

@@ -123,9 +123,9 @@ const (
 )
 
 // environment returns libfabric's variables, which hold for a whole process. They disable the cache
-// of registered memory, whose hooks in the C library's mmap miss Go's calls, and needless warnings,
-// and size completion queues for the run: the default of 256 peers exceeds the room of some RDMA
-// devices.
+// of registered memory, because its hooks in the C library's mmap do not see Go's calls. They
+// disable needless warnings. They size completion queues for the peers of the run, because the
+// default, 256 peers, is too many for some RDMA devices.
 func (s *settings) environment() map[string]string {
 	w := &s.worker
 	variables := map[string]string{

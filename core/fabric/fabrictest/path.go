@@ -9,8 +9,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// Path is a transport whose caller and server one thread drives. No cache line moves between cores,
-// so it runs the code alone.
+// Path measures a transport's code alone: one thread drives both the caller and the server, so no
+// cache line moves between cores.
 type Path struct {
 	Options      map[string]string
 	Batch, Bytes int // calls at a time, and the payload of each

@@ -76,9 +76,9 @@ func TestProgressDoesNotWaitForSamples(t *testing.T) {
 	p.drain(t)
 }
 
-// TestEveryCallIsTimedAlike checks that the calls in flight, integrated over the window, equal to
-// the tick the latencies of the completed calls and the age of those in flight at its end. So the
-// exact mean and the mean of samples are the same figure.
+// TestEveryCallIsTimedAlike integrates the calls in flight over the window. The result must be, to
+// the tick, the sum of the latencies of the completed calls and the ages of the calls in flight at
+// its end. So the exact mean and the mean of samples are the same figure.
 func TestEveryCallIsTimedAlike(t *testing.T) {
 	for name, shape := range map[string]func(*config.Config){
 		"closed": func(*config.Config) {},

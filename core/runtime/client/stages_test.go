@@ -28,16 +28,16 @@ func TestCallsOfATraceAreNotCounted(t *testing.T) {
 	require.False(t, s.waits(1))
 }
 
-// serviceTimes is a client's worker that notes the service times of the calls whose stages were
-// taken, on the client's thread.
+// serviceTimes wraps a client's worker and notes the service times of the traced calls, on the
+// client's thread.
 type serviceTimes struct {
 	transport.Worker
 	client  *Client
-	calls   uint64          // whose stages were taken
+	calls   uint64          // traced calls
 	service uint64          // ticks: the sum of their service times
 	summed  uint64          // ticks: client.counts.latencySum
 	ended   map[uint64]bool // the service times of all calls, one of which is in flight
-	missing int             // calls whose service time is not in ended
+	missing int             // traced calls that ended does not contain
 }
 
 func (w *serviceTimes) Poll(events []transport.Event) (int, error) {
@@ -158,7 +158,7 @@ func connected(t *testing.T, cfg config.Config) (clients []*Client, daemons []*d
 	return clients, daemons
 }
 
-// delayed is a worker whose Poll, if it returns events, and Post take their time.
+// delayed is a worker that sleeps in each Post, and in each Poll that returns events.
 type delayed struct {
 	transport.Worker
 	poll, post time.Duration

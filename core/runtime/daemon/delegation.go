@@ -40,8 +40,8 @@ func (g *delegation) owner(request []byte) int {
 	return g.index
 }
 
-// take serves a request of a client or another rank, whose reply goes to out, or passes it on to
-// the daemon that owns its key.
+// take serves a request from a client or another rank and puts the reply into out, or passes the
+// request on to the daemon that owns its key.
 func (d *Daemon) take(e *transport.Event, out *outbox) error {
 	if g := d.Delegation; g != nil {
 		if owner := g.owner(e.Payload); owner != g.index {

@@ -250,8 +250,8 @@ func TestChangesOnTheAxis(t *testing.T) {
 	require.Equal(t, "0%", l.Ticks[len(l.Ticks)/2].Text)
 }
 
-// The rows of transports over all loads come before the table of changes, whose rows alone are
-// linked to cells.
+// A diff may begin with a table of transports over all loads. The rows of the table of changes are
+// linked to cells all the same.
 func TestTransportsBeforeTheChanges(t *testing.T) {
 	change := func(cell string) compare.Change {
 		return compare.Change{Cell: cell, Metric: "m", Better: result.Higher,

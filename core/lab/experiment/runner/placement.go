@@ -19,9 +19,9 @@ type occupancy struct{ threads, cpus int }
 func (o occupancy) oversubscribed() bool { return o.threads > o.cpus }
 
 // placePools assigns a processor to every polling thread and resolves the idle strategy auto: spin
-// if each thread has a processor of its own, yield if threads share processors, which is called
-// oversubscribed. The strategy spin on shared processors is a [*config.Error]. Each pool has the
-// processors of some of the ranks; placePools returns the occupancy of the busiest.
+// if each thread has its own processor, yield if threads share processors (oversubscribed). The
+// strategy spin on shared processors is a [*config.Error]. Each pool has the processors of some of
+// the ranks; placePools returns the occupancy of the busiest.
 //
 // The polling loops of a transport with goroutines are not pinned, and auto parks them, because
 // those goroutines need processors; in mesh-proxied, whose links cannot park, it is as above.
