@@ -50,7 +50,7 @@ type Line struct {
 	Name string `json:"name"`
 	// Provider is that of our cell.
 	Provider string `json:"provider,omitempty"`
-	// Ratio is set if the figures are ratios of those of two other lines.
+	// Ratio is set if the figures are ratios or differences of those of two other lines.
 	Ratio bool `json:"ratio,omitempty"`
 	// Cell is the index of our cell in the set; -1 without one.
 	Cell   int  `json:"-"`
@@ -202,9 +202,13 @@ func (d *Document) Compare(s *set.Set) (*Comparison, error) {
 			}
 			if over, under := t.Rows[j].Over, t.Rows[j].Under; over != "" {
 				line.Ratio = true
-				line.Ours.divide(lines[over].Ours, lines[under].Ours)
-				line.Theirs.divide(lines[over].Theirs, lines[under].Theirs)
-				line.Verdict = line.verdict(compared.Columns)
+				relate := ratio
+				if t.Rows[j].Less {
+					relate = difference
+				}
+				line.Ours.relate(lines[over].Ours, lines[under].Ours, relate)
+				line.Theirs.relate(lines[over].Theirs, lines[under].Theirs, relate)
+				line.Verdict = line.verdict(compared.Columns, relate.same)
 			}
 			lines[line.Name] = line
 			compared.Lines = append(compared.Lines, line)
@@ -229,19 +233,33 @@ func (d *Document) Compare(s *set.Set) (*Comparison, error) {
 	return c, nil
 }
 
-// divide sets the figures to the ratios of two lines.
-func (s *Side) divide(over, under Side) {
+// relation is how the figures of a row follow from those of two others.
+type relation struct {
+	of   ranktest.Relation
+	same float64 // of two equal figures
+	unit string  // "" for that of the figures
+}
+
+var (
+	ratio      = relation{ranktest.Ratio, 1, "ratio"}
+	difference = relation{ranktest.Subtract, 0, ""}
+)
+
+// relate sets the figures to the relations of two lines. Their intervals are those of the shift,
+// which may be another estimate than the relation of the medians, and contain both.
+func (s *Side) relate(over, under Side, r relation) {
 	for i := range s.Figures {
 		a, b := over.Figures[i], under.Figures[i]
 		if a != nil && b != nil && b.Value > 0 {
-			f := &Figure{Value: a.Value / cmp.Or(b.To, b.Value), Unit: "ratio"}
+			f := &Figure{Value: r.of(cmp.Or(b.To, b.Value), a.Value), Unit: cmp.Or(r.unit, a.Unit)}
 			s.Figures[i] = f
 			if a.To > 0 || b.To > 0 {
-				f.To = cmp.Or(a.To, a.Value) / b.Value
+				f.To = r.of(b.Value, cmp.Or(a.To, a.Value))
 			}
 			if a.Low != nil && b.Low != nil {
-				_, low, high := ranktest.Shift(ranktest.Blocks{{A: b.samples, B: a.samples}}, 0.05)
-				f.Low, f.High = &low, &high
+				_, low, high := ranktest.ShiftBy(ranktest.Blocks{{A: b.samples, B: a.samples}},
+					0.05, r.of)
+				f.Low, f.High = new(min(low, f.Value)), new(max(high, f.Value))
 				f.samples = a.samples[:min(len(a.samples), len(b.samples))]
 			}
 		}
@@ -258,18 +276,18 @@ func (f *Figure) multiply(by float64) {
 	}
 }
 
-// verdict returns what the intervals of ratios show, and whether the published ratios are within
-// them.
-func (l *Line) verdict(columns []string) string {
+// verdict returns what the intervals of relations show, and whether the published ones are within
+// them. same is the relation of two equal figures.
+func (l *Line) verdict(columns []string, same float64) string {
 	var verdicts []string
 	for i, f := range l.Ours.Figures {
 		if f == nil || f.Low == nil {
 			continue
 		}
 		text := columns[i] + " cannot be told apart"
-		if *f.Low > 1 {
+		if *f.Low > same {
 			text = columns[i] + " is larger"
-		} else if *f.High < 1 {
+		} else if *f.High < same {
 			text = columns[i] + " is smaller"
 		}
 		if p := l.Theirs.Figures[i]; p != nil {

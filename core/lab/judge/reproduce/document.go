@@ -87,8 +87,9 @@ type Row struct {
 	Floor    string
 	OwnFloor []string `mapstructure:"least"`
 	// Over and Under are the names of rows of the same table: the row has the ratios of their
-	// figures.
+	// figures, or their differences if Less is set.
 	Over, Under string
+	Less        bool
 	// Times multiplies the times of ours: 2 if they are half of a round trip, and the document's a
 	// whole one.
 	Times float64

@@ -89,7 +89,8 @@ func (f *figures) ofRank() *result.RankLoop {
 	return &f.loops[i]
 }
 
-// loop returns an event of the rank's loops, "per_request", or "total".
+// loop returns an event of the rank's loops, "per_request", "total", or "busy", the share of the
+// time that went into iterations that found work.
 func (f *figures) loop(event string) (*Figure, error) {
 	rank := f.ofRank()
 	if rank == nil {
@@ -101,6 +102,18 @@ func (f *figures) loop(event string) (*Figure, error) {
 		// As in the document, of the rank's own clients.
 		requests := rank.PerLoop[result.EventFromClients]
 		value, has = 1/requests, requests > 0
+	case "busy":
+		busy, elapsed := 0.0, 0.0
+		for i := range f.repeats {
+			for _, report := range f.repeats[i].Ranks {
+				for _, d := range report.Daemons {
+					if report.Rank == f.rank {
+						busy, elapsed = busy+float64(d.BusyNS), elapsed+float64(d.ElapsedNS)
+					}
+				}
+			}
+		}
+		value, has = busy/elapsed, busy > 0 && elapsed > 0
 	case "total":
 		if rank.Loops > 0 {
 			return &Figure{Value: float64(rank.Loops), Unit: "loop"}, nil

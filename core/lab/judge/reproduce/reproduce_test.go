@@ -135,6 +135,36 @@ func TestCompareIntervals(t *testing.T) {
 		"outside the interval)", table.Lines[at].Verdict)
 }
 
+// TestRelations: a relation lies within its interval, which is of another estimate, and rows may
+// have differences.
+func TestRelations(t *testing.T) {
+	side := func(samples ...float64) Side {
+		m := result.Summarize("latency_p50", samples)
+		return Side{Figures: []*Figure{{Value: m.Median, Unit: "ns", Low: m.Low, High: m.High,
+			samples: samples}}}
+	}
+	// Chance decides which of two kinds of windows is in the middle of a side.
+	windows := func(slow int) []float64 {
+		return append(slices.Repeat([]float64{100}, 40-slow),
+			slices.Repeat([]float64{900}, slow)...)
+	}
+	a, b := side(windows(19)...), side(windows(21)...)
+	for _, relation := range []relation{ratio, difference} {
+		s := Side{Figures: make([]*Figure, 1)}
+		s.relate(a, b, relation)
+		f := s.Figures[0]
+		require.LessOrEqual(t, *f.Low, f.Value)
+		require.GreaterOrEqual(t, *f.High, f.Value)
+	}
+	s := Side{Figures: make([]*Figure, 1)}
+	s.relate(side(14, 15, 16, 17, 18, 19), side(4, 5, 6, 7, 8, 9), difference)
+	require.Equal(t, "ns", s.Figures[0].Unit)
+	require.InDelta(t, 10, s.Figures[0].Value, 1e-9)
+	require.Equal(t, "by the 95% interval: time is larger",
+		(&Line{Ours: s, Theirs: Side{Figures: make([]*Figure, 1)}}).verdict([]string{"time"},
+			difference.same))
+}
+
 // TestWarningsBesideAContradiction: a row that contradicts itself keeps its other warnings.
 func TestWarningsBesideAContradiction(t *testing.T) {
 	d := &Document{Published: &published.Document{Rows: []published.Row{{Name: "theirs",
@@ -193,6 +223,7 @@ func TestFigures(t *testing.T) {
 	thread := record.ThreadReport{Counters: map[string]uint64{"instructions": 300, "cycles": 100}}
 	repeat := result.Repeat{Ranks: []record.Report{{
 		Daemons: []record.DaemonReport{{Thread: thread, Loops: 100, Requests: 10,
+			BusyNS: 250, ElapsedNS: 1000,
 			Proxy: &record.ProxyReport{FromClients: 5, Incoming: 5}}},
 		Clients: []record.ClientReport{{Thread: thread, Stages: stages,
 			Remote: &record.TimingReport{Histogram: h.Encode(), MeanNS: 2400,
@@ -204,7 +235,8 @@ func TestFigures(t *testing.T) {
 		Results:     []*result.Result{{Repeats: []result.Repeat{repeat}}}}
 	f := &figures{set: set.New(), cell: cell}
 	for name, want := range map[string]float64{"remote.2000": 0.5, "counters.ipc": 3,
-		"op_time": 500, "loops.per_request": 20, "stages.daemon_to_flush": 2400,
+		"op_time": 500, "loops.per_request": 20, "loops.busy": 0.25,
+		"stages.daemon_to_flush":                       2400,
 		"stages.client_to_daemon+completion_to_client": 4800} {
 		got, err := f.figure(name)
 		require.NoError(t, err, name)
