@@ -13,10 +13,11 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/judge/calibration"
+	"transportbench/core/lab/store/set"
 )
 
 // Transport is the name of the transport that injects what a calibration recovers.
-const Transport = "calibration"
+const Transport = set.ReferenceTransport
 
 // What the experiments inject.
 const (
