@@ -55,7 +55,7 @@ func NewList(provider string) (*List, error) {
 			Endpoint: C.GoString(&c.endpoint[0]), Protocol: C.GoString(&c.protocol[0]),
 			Format: int(c.format), Address: C.GoBytes(c.address, C.int(c.address_size)),
 			Inject: int(c.inject), Sends: int(c.transmits), Receives: int(c.receives),
-			MaxMessage: uint64(c.most), MRMode: uint64(c.mr_mode),
+			MaxMessage: uint64(c.max_message), MRMode: uint64(c.mr_mode),
 		})
 	}
 	return l, nil

@@ -62,7 +62,7 @@ int fb_list_at(fb_list *l, uint32_t i, fb_info *out)
 		.inject = info->tx_attr->inject_size,
 		.transmits = info->tx_attr->size,
 		.receives = info->rx_attr->size,
-		.most = info->ep_attr->max_msg_size,
+		.max_message = info->ep_attr->max_msg_size,
 		.mr_mode = info->domain_attr->mr_mode,
 		.mode = info->mode,
 	};

@@ -128,10 +128,10 @@ static void control(fb_worker *w, fb_peer *p, const am_header *h)
 		fb_lose(w, p, AM_CLOSED);
 	} else if (kind < AM_CLOSE || kind > AM_PING_END) {
 		fb_lose(w, p, AM_CORRUPT);
-	} else if (w->probing) {
-		w->probe_token = h->token;
-		w->probe_kind = kind;
-		w->probe_peer = p->id;
+	} else if (w->probe.on) {
+		w->probe.token = h->token;
+		w->probe.kind = kind;
+		w->probe.peer = p->id;
 	}
 }
 

@@ -36,10 +36,10 @@ int fb_post(fb_worker *w, fb_peer *p, uint32_t slot, uint64_t size)
 // of one size to one peer, whose headers stay aligned behind each other.
 static inline uint32_t gatherable(fb_worker *w, const am_send *m, uint32_t left)
 {
-	uint32_t n = 1, most = left < w->gather ? left : w->gather;
+	uint32_t n = 1, limit = left < w->gather ? left : w->gather;
 	if (m->size <= w->config.small || m->size % sizeof(uint64_t) != 0)
 		return 1;
-	while (n < most && m[n].peer == m->peer && m[n].size == m->size)
+	while (n < limit && m[n].peer == m->peer && m[n].size == m->size)
 		n++;
 	return n;
 }

@@ -25,7 +25,7 @@ typedef struct {
 	uint32_t version, format;
 	const void *address;
 	uint64_t address_size;
-	uint64_t inject, transmits, receives, most, mr_mode, mode;
+	uint64_t inject, transmits, receives, max_message, mr_mode, mode;
 } fb_info;
 
 typedef struct {
@@ -75,7 +75,7 @@ void fb_poll(fb_worker *w);
 int fb_arm(fb_worker *w); // 0 if there is something to poll
 
 // The library probe. Each call runs for a slice of time.
-int fb_probe_lead(fb_worker *w, uint32_t peer, uint32_t session, uint32_t size, uint64_t slice_ns, am_wait *wait, double *trips, uint32_t *filled, uint32_t most);
+int fb_probe_lead(fb_worker *w, uint32_t peer, uint32_t session, uint32_t size, uint64_t slice_ns, am_wait *wait, double *trips, uint32_t *filled, uint32_t max);
 void fb_probe_end(fb_worker *w, uint32_t peer, uint32_t session);
 int fb_probe_follow(fb_worker *w, uint32_t peer, uint32_t size, uint64_t slice_ns, am_wait *wait, uint32_t done, uint32_t *current);
 

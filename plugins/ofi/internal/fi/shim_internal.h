@@ -98,11 +98,7 @@ struct fb_worker {
 	size_t address_size;
 	int closed;
 
-	// The library probe.
-	int probing;
-	uint32_t probe_kind, probe_peer; // of the last probe message; kind 0 means none
-	uint64_t probe_token;
-	uint32_t probe_number;
+	am_probe probe;
 };
 
 // receive.c

@@ -99,10 +99,10 @@ static int control(uam_worker *w, uam_peer *p, const am_header *h)
 		return 1;
 	if (kind == AM_CLOSE) {
 		uam_lose(w, p, AM_CLOSED);
-	} else if (w->probing) {
-		w->probe_token = h->token;
-		w->probe_kind = kind;
-		w->probe_peer = p->id;
+	} else if (w->probe.on) {
+		w->probe.token = h->token;
+		w->probe.kind = kind;
+		w->probe.peer = p->id;
 	}
 	return 1;
 }

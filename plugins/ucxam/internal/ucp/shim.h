@@ -67,9 +67,9 @@ void uam_flush(uam_worker *w);
 void uam_poll(uam_worker *w);
 int uam_arm(uam_worker *w); // 0 if there is something to poll
 
-// The floor. Each call runs for a slice of time.
+// The library probe. Each call runs for a slice of time.
 uint64_t uam_probe_limit(uam_worker *w);
-int uam_probe_lead(uam_worker *w, uint32_t peer, uint32_t session, uint32_t size, uint64_t slice_ns, am_wait *wait, double *trips, uint32_t *filled, uint32_t most);
+int uam_probe_lead(uam_worker *w, uint32_t peer, uint32_t session, uint32_t size, uint64_t slice_ns, am_wait *wait, double *trips, uint32_t *filled, uint32_t max);
 void uam_probe_end(uam_worker *w, uint32_t peer, uint32_t session);
 int uam_probe_follow(uam_worker *w, uint32_t peer, uint32_t size, uint64_t slice_ns, am_wait *wait, uint32_t done, uint32_t *current);
 

@@ -92,11 +92,7 @@ struct uam_worker {
 	uint32_t closing;  // endpoints being closed
 	int closed, destroyed;
 
-	// The floor probe.
-	int probing;
-	uint32_t probe_kind, probe_peer; // of the last probe message; kind 0 means none
-	uint64_t probe_token;
-	uint32_t probe_number;
+	am_probe probe;
 };
 
 // peers.c

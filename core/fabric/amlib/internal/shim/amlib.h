@@ -128,4 +128,12 @@ static inline void am_found(am_wait *w)
 	w->spin += w->spin == 0;
 }
 
+// am_probe is what a worker knows of a probe of its library.
+typedef struct {
+	int on;
+	uint32_t kind, peer; // of the last message of a probe; kind 0 means none
+	uint64_t token;
+	uint32_t number;
+} am_probe;
+
 #endif

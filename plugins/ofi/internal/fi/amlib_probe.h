@@ -1,0 +1,1 @@
+../../../../core/fabric/amlib/internal/shim/amlib_probe.h
