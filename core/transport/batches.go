@@ -27,8 +27,8 @@ func (b *BatchSizes) Add(n uint32) { b[min(bits.Len32(n-1), len(b)-1)]++ }
 // Append appends the counters to dst. Their names are the same whatever was counted.
 func (b *BatchSizes) Append(dst []Stat) []Stat {
 	for i, n := range b {
-		most := strconv.Itoa(1 << i)
-		dst = append(dst, Stat{Name: batchSizePrefix + most, Help: "batches of up to " + most +
+		limit := strconv.Itoa(1 << i)
+		dst = append(dst, Stat{Name: batchSizePrefix + limit, Help: "batches of up to " + limit +
 			" messages and more than half of that", Value: n})
 	}
 	return dst
@@ -36,11 +36,11 @@ func (b *BatchSizes) Append(dst []Stat) []Stat {
 
 // BatchSizeOf returns the largest number of messages of the batches that a counter of [BatchSizes]
 // with that name counts; is reports whether it is one.
-func BatchSizeOf(name string) (most int, is bool) {
+func BatchSizeOf(name string) (limit int, is bool) {
 	text, has := strings.CutPrefix(name, batchSizePrefix)
 	if !has {
 		return 0, false
 	}
-	most, err := strconv.Atoi(text)
-	return most, err == nil
+	limit, err := strconv.Atoi(text)
+	return limit, err == nil
 }

@@ -13,13 +13,13 @@ func TestBatchSizes(t *testing.T) {
 	}
 	counts := map[int]uint64{}
 	for _, s := range b.Append(nil) {
-		most, is := BatchSizeOf(s.Name)
+		limit, is := BatchSizeOf(s.Name)
 		require.True(t, is, s.Name)
-		counts[most] = s.Value
+		counts[limit] = s.Value
 	}
 	require.Len(t, counts, len(b))
-	for most, want := range map[int]uint64{1: 1, 2: 1, 4: 2, 8: 2, 16: 1, 32: 0, 1 << 16: 2} {
-		require.Equal(t, want, counts[most], most)
+	for limit, want := range map[int]uint64{1: 1, 2: 1, 4: 2, 8: 2, 16: 1, 32: 0, 1 << 16: 2} {
+		require.Equal(t, want, counts[limit], limit)
 	}
 	for _, name := range []string{"batches", "batches_to_", "batches_to_few"} {
 		_, is := BatchSizeOf(name)

@@ -266,12 +266,12 @@ func traceSteps(t *trial) {
 	}
 	calls(1)
 	require.Empty(t, a.recorded().Transfers, "transfers before StartRecording")
-	for _, most := range []int{3, 1} {
-		a.record(1, most)
+	for _, limit := range []int{3, 1} {
+		a.record(1, limit)
 		began := time.Now().UnixNano()
-		calls(2 * most)
+		calls(2 * limit)
 		list := a.recorded().Transfers
-		require.Len(t, list, most, "transfers since StartRecording")
+		require.Len(t, list, limit, "transfers since StartRecording")
 		for _, one := range list {
 			require.Zero(t, one.Peer, "the peer of a transfer")
 			require.NotEmpty(t, one.Lane, "the lane of a transfer")

@@ -223,9 +223,9 @@ func (w *worker) acceptAll() {
 	}
 	// Peers, other than strangers, have no more data sockets waiting than those of all connections
 	// and their probes.
-	most := 2*w.settings.peers*(w.settings.sockets+1) + strangersHeld
+	limit := 2*w.settings.peers*(w.settings.sockets+1) + strangersHeld
 	for number, listener := range w.connector.dataListeners {
-		for range most {
+		for range limit {
 			fd, from, err := w.settings.sock.Accept(listener)
 			if err != nil || fd < 0 {
 				break
@@ -235,7 +235,7 @@ func (w *worker) acceptAll() {
 		}
 	}
 	w.connector.dataSockets = slices.DeleteFunc(w.connector.dataSockets, w.matchData)
-	surplus := len(w.connector.dataSockets) - most
+	surplus := len(w.connector.dataSockets) - limit
 	w.connector.dataSockets = slices.DeleteFunc(w.connector.dataSockets, func(d dataSocket) bool {
 		drop := surplus > 0 && !w.listed(d)
 		if drop {

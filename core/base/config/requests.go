@@ -5,9 +5,9 @@ const (
 	// replayPerKey is the number of requests for each key of the store. A sample of that size
 	// leaves out 2% of uniform keys.
 	replayPerKey = 4
-	// replayLeast keeps the shares of operations in the sample within 2% of those that are asked
+	// minReplay keeps the shares of operations in the sample within 2% of those that are asked
 	// for; echoes and sinks have one operation, and their requests fit the first-level cache.
-	replayLeast, replayLeastAlike = 4096, 64
+	minReplay, minReplayAlike = 4096, 64
 	// replayAhead is the number of requests for each call in flight, so that a client knows which
 	// call it will issue after three times as many others: the one whose stages it takes.
 	replayAhead = 4
@@ -33,9 +33,9 @@ func (c *Config) Requests() (n int, replayed bool) {
 		return n, false
 	}
 	unit := max(c.Turns(), 1)
-	whole := func(least int) int { return unit * nextPrime((least+unit-1)/unit) }
+	whole := func(need int) int { return unit * nextPrime((need+unit-1)/unit) }
 	if c.Service != ServiceStore {
-		return whole(max(replayAhead*c.InFlight, replayLeastAlike)), true
+		return whole(max(replayAhead*c.InFlight, minReplayAlike)), true
 	}
 	if c.Distribution == DistributionLatest {
 		return n, false
@@ -49,12 +49,12 @@ func (c *Config) Requests() (n int, replayed bool) {
 		unit *= c.TotalKeys()
 	}
 	unit *= max(c.Pattern.Len(), 1)
-	most := replayBytes / ((c.LargestMessage() + 63) &^ 63)
-	least := max(replayAhead*c.InFlight, replayPerKey*c.TotalKeys(), replayLeast)
-	if least > most || unit > most {
+	limit := replayBytes / ((c.LargestMessage() + 63) &^ 63)
+	need := max(replayAhead*c.InFlight, replayPerKey*c.TotalKeys(), minReplay)
+	if need > limit || unit > limit {
 		return n, false
 	}
-	return whole(least), true
+	return whole(need), true
 }
 
 // nextPrime returns the first odd prime from n on.

@@ -19,7 +19,7 @@ import (
 // In flags and files it is written "4KiB", "uniform:64-4KiB" or "histogram:64=9,4KiB=1". In JSON a
 // fixed size is a plain number and the others are strings.
 type Sizes struct {
-	least, most Size
+	min, max Size
 	// buckets has the sizes of a histogram in ascending order, with weights above 0. It is nil for
 	// a fixed size and a range.
 	buckets []SizeWeight
@@ -44,16 +44,16 @@ const (
 )
 
 // FixedSize returns the distribution in which every value has n bytes.
-func FixedSize(n Size) Sizes { return Sizes{least: n, most: n} }
+func FixedSize(n Size) Sizes { return Sizes{min: n, max: n} }
 
-// UniformSizes returns the uniform distribution over the sizes from least to most bytes, inclusive.
-func UniformSizes(least, most Size) (Sizes, error) {
-	if least < 0 || least > most {
+// UniformSizes returns the uniform distribution over the sizes from low to high bytes, inclusive.
+func UniformSizes(low, high Size) (Sizes, error) {
+	if low < 0 || low > high {
 		return Sizes{},
 			fmt.Errorf("the range of sizes %s-%s is empty or negative; put the smaller size first",
-				least, most)
+				low, high)
 	}
-	return Sizes{least: least, most: most}, nil
+	return Sizes{min: low, max: high}, nil
 }
 
 // HistogramSizes returns the distribution in which the probability of a size is proportional to its
@@ -89,7 +89,7 @@ func HistogramSizes(weights []SizeWeight) (Sizes, error) {
 	case n == 1:
 		return FixedSize(s.buckets[0].Size), nil
 	}
-	s.least, s.most = s.buckets[0].Size, s.buckets[len(s.buckets)-1].Size
+	s.min, s.max = s.buckets[0].Size, s.buckets[len(s.buckets)-1].Size
 	return s, nil
 }
 
@@ -140,26 +140,26 @@ func parseSizeWeight(size, weight string) (w SizeWeight, err error) {
 
 // shorten limits the part of a file that an error quotes.
 func shorten(text string) string {
-	const most = 40
-	if text = strings.TrimSpace(text); len(text) > most {
-		return text[:most] + "..."
+	const limit = 40
+	if text = strings.TrimSpace(text); len(text) > limit {
+		return text[:limit] + "..."
 	}
 	return text
 }
 
 // Max returns the largest size in bytes.
-func (s Sizes) Max() int { return int(s.most) }
+func (s Sizes) Max() int { return int(s.max) }
 
 // Min returns the smallest size in bytes.
-func (s Sizes) Min() int { return int(s.least) }
+func (s Sizes) Min() int { return int(s.min) }
 
 // Fixed reports whether all values have the same size, Max.
-func (s Sizes) Fixed() bool { return s.least == s.most }
+func (s Sizes) Fixed() bool { return s.min == s.max }
 
 // Mean returns the mean size in bytes.
 func (s Sizes) Mean() float64 {
 	if s.buckets == nil {
-		return (float64(s.least) + float64(s.most)) / 2
+		return (float64(s.min) + float64(s.max)) / 2
 	}
 	sum, total := 0.0, 0.0
 	for _, b := range s.buckets {
@@ -182,9 +182,9 @@ func (s Sizes) String() string {
 		}
 		return prefixHistogram + strings.Join(parts, ",")
 	case s.Fixed():
-		return s.most.String()
+		return s.max.String()
 	default:
-		return prefixUniform + s.least.String() + "-" + s.most.String()
+		return prefixUniform + s.min.String() + "-" + s.max.String()
 	}
 }
 
@@ -195,12 +195,12 @@ func (s *Sizes) Set(text string) (err error) {
 		return err
 	}
 	if span, found := strings.CutPrefix(text, prefixUniform); found {
-		low, high, found := strings.Cut(span, "-")
-		var least, most Size
-		if !found || least.Set(low) != nil || most.Set(high) != nil {
+		from, to, found := strings.Cut(span, "-")
+		var low, high Size
+		if !found || low.Set(from) != nil || high.Set(to) != nil {
 			return fmt.Errorf("%q is not a range of sizes such as uniform:64-4KiB", text)
 		}
-		*s, err = UniformSizes(least, most)
+		*s, err = UniformSizes(low, high)
 		return err
 	}
 	n, err := transport.ParseSize(text)
@@ -231,7 +231,7 @@ func parseHistogram(list string) (Sizes, error) {
 // MarshalJSON implements [json.Marshaler].
 func (s Sizes) MarshalJSON() ([]byte, error) {
 	if s.Fixed() {
-		return json.Marshal(int64(s.most))
+		return json.Marshal(int64(s.max))
 	}
 	return json.Marshal(s.String())
 }

@@ -12,10 +12,10 @@ import (
 
 func TestSizes(t *testing.T) {
 	for _, c := range []struct {
-		text       string
-		least, max int
-		mean       float64
-		json       string
+		text     string
+		min, max int
+		mean     float64
+		json     string
 	}{
 		{"0", 0, 0, 0, "0"},
 		{"4KiB", 4096, 4096, 4096, "4096"},
@@ -26,9 +26,9 @@ func TestSizes(t *testing.T) {
 		var s Sizes
 		require.NoError(t, s.Set(c.text))
 		require.Equal(t, c.text, s.String())
-		require.Equal(t, c.least, s.Min())
+		require.Equal(t, c.min, s.Min())
 		require.Equal(t, c.max, s.Max())
-		require.Equal(t, c.least == c.max, s.Fixed())
+		require.Equal(t, c.min == c.max, s.Fixed())
 		require.InDelta(t, c.mean, s.Mean(), 1e-9)
 		text, err := json.Marshal(s)
 		require.NoError(t, err)

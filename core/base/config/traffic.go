@@ -221,9 +221,9 @@ func checkTraffic(c *Config) *Error {
 	if c.Traffic == "" {
 		return nil
 	}
-	least := 2
+	minRanks := 2
 	if name := c.Traffic.Name(); name == TrafficFanOut || name == TrafficHotspot {
-		least = 3
+		minRanks = 3
 	}
 	switch {
 	case c.Traffic.Mesh() && !c.Mesh():
@@ -240,9 +240,9 @@ func checkTraffic(c *Config) *Error {
 		return &Error{"traffic",
 			fmt.Sprintf("%s has %d ranks with the one that serves, and not %d; leave --ranks out",
 				c.Traffic, c.Traffic.DefaultRanks(), c.Ranks)}
-	case c.Ranks < least:
+	case c.Ranks < minRanks:
 		return &Error{"traffic", fmt.Sprintf("%s needs %d ranks or more; use --ranks %d", c.Traffic,
-			least, trafficRanks)}
+			minRanks, trafficRanks)}
 	}
 	return nil
 }

@@ -56,8 +56,8 @@ func (c *Config) CheckSizes() error {
 }
 
 func checkRanks(c *Config) *Error {
-	if least := c.minRanks(); c.Ranks < least {
-		return &Error{"ranks", fmt.Sprintf("%d is out of range (%d to %d)", c.Ranks, least,
+	if need := c.minRanks(); c.Ranks < need {
+		return &Error{"ranks", fmt.Sprintf("%d is out of range (%d to %d)", c.Ranks, need,
 			MaxRanks)}
 	}
 	return nil

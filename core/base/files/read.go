@@ -82,23 +82,23 @@ func read(path string, limit int64, allowed func(fs.FileMode) bool) ([]byte, err
 	var text bytes.Buffer
 	// One byte more shows that the file grew, and MinRead avoids a copy at its end.
 	text.Grow(int(info.Size()) + 1 + bytes.MinRead)
-	most := limit
+	expected := limit
 	if info.Mode().IsRegular() {
 		const growth = 1 << 20 // files in /proc report size 0
-		most = min(limit, info.Size()+growth)
+		expected = min(limit, info.Size()+growth)
 	}
 	if info.Mode()&fs.ModeNamedPipe != 0 {
 		if err := awaitWriter(f, &text); err != nil {
 			return nil, err
 		}
 	}
-	if _, err := text.ReadFrom(io.LimitReader(f, most+1)); err != nil {
+	if _, err := text.ReadFrom(io.LimitReader(f, expected+1)); err != nil {
 		return nil, cause(err)
 	}
 	switch size := int64(text.Len()); {
 	case size > limit:
 		return nil, tooLarge(limit)
-	case size > most:
+	case size > expected:
 		return nil, errors.New("it grew while it was read")
 	}
 	if strings.HasSuffix(path, packed) {

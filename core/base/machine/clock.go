@@ -117,10 +117,10 @@ func modalStep(read func() uint64) (ticks uint64) {
 		counts[readings[i+1]-readings[i]]++
 	}
 	delete(counts, 0)
-	most := 0
+	count := 0
 	for step, n := range counts {
-		if n > most || n == most && step < ticks {
-			ticks, most = step, n
+		if n > count || n == count && step < ticks {
+			ticks, count = step, n
 		}
 	}
 	return ticks

@@ -36,10 +36,10 @@ func ReadThreadTimes() ThreadTimes {
 	return times
 }
 
-// Busy returns the number of threads that were on a processor for longer than least since before.
-func (t ThreadTimes) Busy(before ThreadTimes, least time.Duration) (n int) {
+// Busy returns the number of threads that were on a processor for longer than limit since before.
+func (t ThreadTimes) Busy(before ThreadTimes, limit time.Duration) (n int) {
 	for id, now := range t {
-		if now-before[id] > least {
+		if now-before[id] > limit {
 			n++
 		}
 	}

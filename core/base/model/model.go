@@ -134,15 +134,16 @@ const maxToken = 1 << 30
 
 // check checks a shape that is not a known one.
 func (m *Model) check() error {
-	const most, mostBytes = 1 << 16, 8
+	const maxNumber, maxBytes = 1 << 16, 8
 	for _, n := range []int{m.Layers, max(m.KVHeads, m.Latent), max(m.HeadSize, m.Latent)} {
-		if n < 1 || n > most {
-			return fmt.Errorf("the shape %q has a number out of range (1 to %d)", m.name(), most)
+		if n < 1 || n > maxNumber {
+			return fmt.Errorf("the shape %q has a number out of range (1 to %d)", m.name(),
+				maxNumber)
 		}
 	}
-	if m.ElementBytes < 1 || m.ElementBytes > mostBytes || m.BytesPerToken() > maxToken {
+	if m.ElementBytes < 1 || m.ElementBytes > maxBytes || m.BytesPerToken() > maxToken {
 		return fmt.Errorf("the shape %q has elements of more than %d bytes, or tokens of more "+
-			"than %d bytes", m.name(), mostBytes, maxToken)
+			"than %d bytes", m.name(), maxBytes, maxToken)
 	}
 	return nil
 }

@@ -367,8 +367,8 @@ type StorageReport struct {
 	// are of what was served in the window, lookups included.
 	BusyNS uint64 `json:"busy_ns" bound:"<=exact"`
 	WaitNS uint64 `json:"wait_ns" bound:"<=exact"`
-	// MostQueued is the largest number of values that waited at a time.
-	MostQueued int `json:"most_queued" bound:"<=2147483648"`
+	// MaxQueued is the largest number of values that waited at a time.
+	MaxQueued int `json:"most_queued" bound:"<=2147483648"`
 }
 
 // ProcessReport has the figures of the whole process in the window.

@@ -237,9 +237,9 @@ func (f *File) readHeader() error {
 	}
 	f.Records = binary.LittleEndian.Uint64(header[16:])
 	f.Keys = binary.LittleEndian.Uint64(header[24:])
-	most := uint64(info.Size())
-	if f.Records == 0 || f.Keys == 0 || f.Records > most || f.Keys > config.MaxKeys ||
-		headerSize+f.Records*recordSize+f.Keys*sizeSize != most {
+	size := uint64(info.Size())
+	if f.Records == 0 || f.Keys == 0 || f.Records > size || f.Keys > config.MaxKeys ||
+		headerSize+f.Records*recordSize+f.Keys*sizeSize != size {
 		return errTorn
 	}
 	return nil

@@ -216,7 +216,7 @@ func (s *storage) report(cfg *config.Config) *record.StorageReport {
 	return &record.StorageReport{
 		Lanes: cfg.StorageLanes, WriteLanes: cfg.WriteLanes, Reads: c.served[storedRead],
 		Writes: c.served[storedWrite], Lookups: c.served[storedLookup],
-		BusyNS: s.clock.Nanos(c.busy), WaitNS: s.clock.Nanos(c.wait), MostQueued: c.maxQueued,
+		BusyNS: s.clock.Nanos(c.busy), WaitNS: s.clock.Nanos(c.wait), MaxQueued: c.maxQueued,
 	}
 }
 

@@ -38,7 +38,7 @@ func TestStorageLanes(t *testing.T) {
 	require.EqualValues(t, 5, r.Reads)
 	require.Equal(t, clock.Nanos(5*each), r.BusyNS)
 	require.Equal(t, clock.Nanos((0+0+1+1+2)*each), r.WaitNS)
-	require.Equal(t, 3, r.MostQueued)
+	require.Equal(t, 3, r.MaxQueued)
 }
 
 // TestStorageLateLook adds a value after its lane is free, but before the daemon has looked: its

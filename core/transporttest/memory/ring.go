@@ -36,8 +36,8 @@ func ringSpace(payload int) int {
 // contiguous wherever an empty ring starts, and for four times the calls in flight if they are
 // small: a direction carries calls and replies, and the replies of the last Poll are not released
 // yet.
-func ringCapacity(least, inFlight, maxPayload int) int {
-	need := max(least, 2*ringSpace(maxPayload), 4*inFlight*ringUnit)
+func ringCapacity(minimum, inFlight, maxPayload int) int {
+	need := max(minimum, 2*ringSpace(maxPayload), 4*inFlight*ringUnit)
 	return pow2.Ceil(need)
 }
 

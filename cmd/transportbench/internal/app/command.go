@@ -20,11 +20,11 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// Takes returns the check of a command's arguments: at least least, and at most
-// most unless that is 0.
-func Takes(least, most int, what string) cobra.PositionalArgs {
+// Takes returns the check of a command's arguments: at least low, and at most high unless that is
+// 0.
+func Takes(low, high int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) < least || most > 0 && len(args) > most {
+		if len(args) < low || high > 0 && len(args) > high {
 			return Usagef("%s takes %s, got %s; see %s --help", cmd.Name(), what,
 				format.Count(len(args), "argument"), cmd.CommandPath())
 		}

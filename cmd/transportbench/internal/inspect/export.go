@@ -151,6 +151,6 @@ func fileName(label string) string {
 		}
 		return '_'
 	}, label)
-	const most = 150
-	return name[:min(len(name), most)]
+	const limit = 150
+	return name[:min(len(name), limit)]
 }

@@ -31,7 +31,7 @@ type abFlags struct {
 	comparison.Flags
 	a, b, within string
 	limit        time.Duration
-	most         int
+	maxRepeats   int
 }
 
 func abCommand(a *app.App) *cobra.Command {
@@ -66,7 +66,7 @@ every repeat cannot turn noise into a difference. --repeats is the minimum.
 	flags.StringVar(&f.b, "b", "", "options of B")
 	flags.StringVar(&f.within, "within", "1%", "narrow enough: half the width of the interval")
 	flags.DurationVar(&f.limit, "limit", 5*time.Minute, "end after this time")
-	flags.IntVar(&f.most, "most", 1000, "end after this many repeats of each")
+	flags.IntVar(&f.maxRepeats, "most", 1000, "end after this many repeats of each")
 	complete.Flags(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("a", complete.Side)
 	_ = cmd.RegisterFlagCompletionFunc("b", complete.Side)
@@ -130,7 +130,7 @@ func compareSides(a *app.App, cmd *cobra.Command, f *abFlags) error {
 	return s.pairedTest(cmd.Context(), a1, b1, f, &experiment.PairedTest{
 		A: a1.Side, B: b1.Side,
 		StopRule: compare.StopRule{Within: within, MinRepeats: base.Repeats,
-			MaxRepeats: max(f.most, base.Repeats)},
+			MaxRepeats: max(f.maxRepeats, base.Repeats)},
 		TimeLimit: f.limit, Seed: base.Seed, Compare: o,
 	})
 }
@@ -246,7 +246,7 @@ func (f *abFlags) remedy(v *experiment.PairedResult) string {
 	case experiment.EndTimeLimit:
 		return fmt.Sprintf("; raise --limit (%v) for more, or --within (%s)", f.limit, f.within)
 	case experiment.EndMaxRepeats:
-		return fmt.Sprintf("; raise --most (%d) for more, or --within (%s)", f.most, f.within)
+		return fmt.Sprintf("; raise --most (%d) for more, or --within (%s)", f.maxRepeats, f.within)
 	}
 	return ""
 }

@@ -262,11 +262,11 @@ func readSpec(flags *pflag.FlagSet, args []string) (spec *experiment.Spec, name 
 
 // notes prints what a plan has to say.
 func (s *session) notes(plan *experiment.Plan) {
-	const most = 5
-	for _, text := range plan.Notes[:min(len(plan.Notes), most)] {
+	const limit = 5
+	for _, text := range plan.Notes[:min(len(plan.Notes), limit)] {
 		s.Note("%s", text)
 	}
-	if more := len(plan.Notes) - most; more > 0 {
+	if more := len(plan.Notes) - limit; more > 0 {
 		s.Note("%d more notes like these are left out", more)
 	}
 }

@@ -28,8 +28,8 @@ type segments struct {
 
 type mapping struct{ remote, local uint64 }
 
-// mostSpread is how many times its size a segment takes at most, with the gap below it.
-const mostSpread = 3
+// maxSpread is how many times its size a segment takes at most, with the gap below it.
+const maxSpread = 3
 
 func drawSegments(count int, size uint64, random *rand.Rand) segments {
 	s := segments{size: size, at: make([]mapping, count)}

@@ -40,9 +40,9 @@ var Schema = []transport.Option{
 }
 
 const (
-	mostSegments = 1 << 20
-	mostBytes    = 16 << 30
-	leastBytes   = 64 // a cache line
+	maxSegments = 1 << 20
+	maxBytes    = 16 << 30
+	minBytes    = 64 // a cache line
 )
 
 // ParseOptions returns the options of values that have [Schema].
@@ -53,13 +53,13 @@ func ParseOptions(v transport.Values, d time.Duration) (o Options, err error) {
 		return o, wrong("segment-size", "%s is no power of two",
 			transport.FormatSize(int64(o.SegmentSize)))
 	}
-	o.Segments, err = parseList(v, "segments", "a number", 1, mostSegments, strconv.Atoi,
+	o.Segments, err = parseList(v, "segments", "a number", 1, maxSegments, strconv.Atoi,
 		strconv.Itoa)
 	if err != nil {
 		return o, err
 	}
 	for _, n := range o.Segments {
-		if n > highest/mostSpread/o.SegmentSize {
+		if n > highest/maxSpread/o.SegmentSize {
 			return o, wrong("segments", "%d segments of %s do not fit into an address space", n,
 				transport.FormatSize(int64(o.SegmentSize)))
 		}
@@ -69,14 +69,14 @@ func ParseOptions(v transport.Values, d time.Duration) (o Options, err error) {
 		return int(n), err
 	}
 	format := func(n int) string { return transport.FormatSize(int64(n)) }
-	o.Allocations, err = parseList(v, "allocations", "a size", pageSize, mostBytes, size, format)
+	o.Allocations, err = parseList(v, "allocations", "a size", pageSize, maxBytes, size, format)
 	if err != nil {
 		return o, err
 	}
-	o.Transfers, err = parseList(v, "transfers", "a size", leastBytes, mostBytes, size, format)
+	o.Transfers, err = parseList(v, "transfers", "a size", minBytes, maxBytes, size, format)
 	for _, n := range o.Transfers {
-		if err == nil && n%leastBytes != 0 {
-			err = wrong("transfers", "%d is no multiple of %d", n, leastBytes)
+		if err == nil && n%minBytes != 0 {
+			err = wrong("transfers", "%d is no multiple of %d", n, minBytes)
 		}
 	}
 	return o, err

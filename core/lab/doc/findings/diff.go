@@ -272,8 +272,8 @@ func diffMeans(out *doc.Doc, r *compare.Report) {
 			row = append(row, change)
 		}
 		count := strconv.Itoa(slices.Min(cells))
-		if most := slices.Max(cells); most > slices.Min(cells) {
-			count += " to " + strconv.Itoa(most)
+		if high := slices.Max(cells); high > slices.Min(cells) {
+			count += " to " + strconv.Itoa(high)
 		}
 		t.Row(append(row, count)...)
 	}

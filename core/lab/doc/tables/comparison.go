@@ -219,7 +219,7 @@ func writeRows(out *doc.Doc, rows []*set.Cell, load func(*set.Cell) string, colu
 	for i, col := range columns {
 		headers[i] = col.header
 	}
-	t := doc.NewTable(headers...).Drop(leastImportant...).Wrap(10, "checks")
+	t := doc.NewTable(headers...).Drop(dropped...).Wrap(10, "checks")
 	for _, c := range rows {
 		row := make([]any, len(columns))
 		for i, col := range columns {
@@ -230,8 +230,8 @@ func writeRows(out *doc.Doc, rows []*set.Cell, load func(*set.Cell) string, colu
 	out.Add(t)
 }
 
-// leastImportant are the columns of cells that a narrow terminal leaves out, in this order.
-var leastImportant = []string{"bare", "x bare", "x library", "kernel/op", "CPU/op", "samples",
+// dropped are the columns of cells that a narrow terminal leaves out, in this order.
+var dropped = []string{"bare", "x bare", "x library", "kernel/op", "CPU/op", "samples",
 	"busy/op", "provider", "floor", "stalled", "p99.9", "figure", "doorbells", "threads",
 	"kernel bytes", "harness bytes", "checksummed", "near op/s", "far op/s", "op/floor",
 	"p50/floor", "state", "95% interval"}

@@ -241,7 +241,7 @@ func loopStorage(out *doc.Doc, ranks []result.RankLoop) {
 		}
 		served := float64(max(s.Reads+s.Writes+s.Lookups, 1))
 		t.Row(strconv.Itoa(ranks[i].Rank), lanes, s.Reads, s.Writes, s.Lookups,
-			doc.Time(float64(s.BusyNS)/served), doc.Time(float64(s.WaitNS)/served), s.MostQueued)
+			doc.Time(float64(s.BusyNS)/served), doc.Time(float64(s.WaitNS)/served), s.MaxQueued)
 		rows++
 	}
 	if rows > 0 {

@@ -25,19 +25,19 @@ func checkWeight(text []byte, t reflect.Type) error {
 	if len(text) <= lightText {
 		return nil
 	}
-	s := scale{text: text, most: freeWeight + weightTimes*int64(len(text))}
-	if end := s.value(skipSpace(text, 0), t); s.weight > s.most {
+	s := scale{text: text, limit: freeWeight + weightTimes*int64(len(text))}
+	if end := s.value(skipSpace(text, 0), t); s.weight > s.limit {
 		return errorAt(text, end, fmt.Sprintf("too many items: a file of %d MiB may take %d MiB "+
 			"of memory, and the part before this one takes more",
-			len(text)>>20, s.most>>20))
+			len(text)>>20, s.limit>>20))
 	}
 	return nil
 }
 
 // scale weighs values: their size in memory once they are decoded.
 type scale struct {
-	text         []byte
-	weight, most int64
+	text          []byte
+	weight, limit int64
 }
 
 // value adds the weight of what the value at i of type t refers to, and returns the index behind
@@ -109,7 +109,7 @@ func (s *scale) container(i int, t reflect.Type) int {
 			s.weight += each * int64(grown-slots)
 			slots = grown
 		}
-		if i = s.value(i, of); s.weight > s.most {
+		if i = s.value(i, of); s.weight > s.limit {
 			return i
 		}
 		if i = skipSpace(s.text, i); s.text[i] == ',' {

@@ -199,7 +199,7 @@ func (l *RankLoop) store(r *record.StorageReport) {
 	s.Lookups += r.Lookups
 	s.BusyNS += r.BusyNS
 	s.WaitNS += r.WaitNS
-	s.MostQueued = max(s.MostQueued, r.MostQueued)
+	s.MaxQueued = max(s.MaxQueued, r.MaxQueued)
 }
 
 // count sorts the sampled iterations into loopBuckets.
@@ -207,8 +207,8 @@ func (l *RankLoop) count(loops []record.TimingReport) error {
 	if len(loops) == 0 {
 		return nil
 	}
-	for _, most := range append(slices.Clone(loopBuckets), 0) {
-		l.Times = append(l.Times, TimeBucket{AtMostNS: most})
+	for _, limit := range append(slices.Clone(loopBuckets), 0) {
+		l.Times = append(l.Times, TimeBucket{AtMostNS: limit})
 	}
 	for _, t := range loops {
 		h, err := Histograms(t.Histogram)
@@ -236,14 +236,14 @@ func (w *WindowWrites) add(list []transport.Stat) {
 		case transport.StatCreditOnly:
 			w.CreditOnly += s.Value
 		}
-		most, is := transport.BatchSizeOf(s.Name)
+		limit, is := transport.BatchSizeOf(s.Name)
 		if !is {
 			continue
 		}
-		i := slices.IndexFunc(w.Sizes, func(b BatchBucket) bool { return b.AtMost == most })
+		i := slices.IndexFunc(w.Sizes, func(b BatchBucket) bool { return b.AtMost == limit })
 		if i < 0 {
 			i = len(w.Sizes)
-			w.Sizes = append(w.Sizes, BatchBucket{AtMost: most})
+			w.Sizes = append(w.Sizes, BatchBucket{AtMost: limit})
 		}
 		w.Sizes[i].Count += s.Value
 	}

@@ -25,7 +25,7 @@ func TestRankLoops(t *testing.T) {
 			transport.Stat{Name: "messages", Value: 13},
 			transport.Stat{Name: "credit_only", Value: 2},
 			transport.Stat{Name: "doorbells", Value: 6}),
-		Storage: &record.StorageReport{Lanes: 3, Reads: 4, BusyNS: 100, WaitNS: 10, MostQueued: 7},
+		Storage: &record.StorageReport{Lanes: 3, Reads: 4, BusyNS: 100, WaitNS: 10, MaxQueued: 7},
 	}
 	repeats := []Repeat{
 		{Index: 1, Ranks: []record.Report{{Rank: 1, Daemons: []record.DaemonReport{daemon, daemon}},
@@ -60,6 +60,6 @@ func TestRankLoops(t *testing.T) {
 		require.Equal(t, []int{1, 4, 8}, []int{w.Quantile(0.5), w.Quantile(0.8), w.Quantile(0.99)})
 	}
 	require.Equal(t, &record.StorageReport{Lanes: 3, Reads: 16, BusyNS: 400, WaitNS: 40,
-		MostQueued: 7}, l.Storage)
+		MaxQueued: 7}, l.Storage)
 	require.Zero(t, (&WindowWrites{}).Quantile(0.5))
 }

@@ -152,8 +152,8 @@ func (v *validation) addUnit(unit *jsonschema.OutputUnit, place string, first in
 }
 
 func (v *validation) add(place, problem string) {
-	const most = 3
-	if v.count++; v.count > most {
+	const limit = 3
+	if v.count++; v.count > limit {
 		return
 	}
 	// Quoting escapes line breaks of the file, which both parts may have.

@@ -9,8 +9,8 @@ import (
 	"transportbench/core/lab/store/result"
 )
 
-// leastChange is the change over all rounds that counts as one.
-const leastChange = 0.02
+// minChange is the change over all rounds that counts as one.
+const minChange = 0.02
 
 // trendOf returns the trend for people: over all rounds. An interval that is wider than the value
 // itself says nothing.
@@ -24,9 +24,9 @@ func trendOf(p *Phase) (change, verdict string) {
 	change = fmt.Sprintf("%s (%s)", format.Percent(new(rounds*t.Slope)),
 		format.Percents(&low, &high))
 	switch {
-	case t.Rises() && rounds*t.Slope >= leastChange:
+	case t.Rises() && rounds*t.Slope >= minChange:
 		return change, "gets slower"
-	case t.Falls() && rounds*t.Slope <= -leastChange:
+	case t.Falls() && rounds*t.Slope <= -minChange:
 		return change, "gets faster"
 	}
 	return change, "no trend"

@@ -44,9 +44,9 @@ func (w *window) check(r *record.Report) error {
 		place := fmt.Sprintf("report.clients[%d]", i)
 		// A read-modify-write moves a value twice, and so does an echo.
 		values := float64(2*c.Ops() + uint64(max(cfg.InFlight, 0)))
-		if most := values * float64(cfg.ValueSize.Max()); float64(c.PayloadBytes) > most {
+		if high := values * float64(cfg.ValueSize.Max()); float64(c.PayloadBytes) > high {
 			return wrong(place+".payload_bytes", fmt.Sprint(c.PayloadBytes),
-				fmt.Sprintf("at most %.0f", most))
+				fmt.Sprintf("at most %.0f", high))
 		}
 		for rank, peer := range c.Peers {
 			if peer.Rank != rank {
@@ -87,17 +87,17 @@ func checkTrace(place string, list []transport.Transfer) error {
 func (w *window) host() *host {
 	cfg := &w.plan.Config
 	daemons, clients := cfg.Threads(w.plan.Rank)
-	least, most := 0, maxSampling
+	low, high := 0, maxSampling
 	switch {
 	case w.spec.Warmup:
-		most = max(most, w.spec.SampleEvery)
+		high = max(high, w.spec.SampleEvery)
 	case w.spec.SampleEvery > 0:
-		least, most = w.spec.SampleEvery, w.spec.SampleEvery
+		low, high = w.spec.SampleEvery, w.spec.SampleEvery
 	}
 	h := &host{
 		numbers: map[string]uint64{
 			"took": limitOf(w.took), "tick": uint64(tick), "began": flag(!w.failed),
-			"sampling_least": uint64(least), "sampling_most": uint64(most),
+			"sampling_least": uint64(low), "sampling_most": uint64(high),
 			"rank": uint64(w.plan.Rank), "daemons": uint64(daemons), "clients": uint64(clients),
 			"storm": flag(cfg.Traffic.StormRate() > 0 && cfg.Calls(w.plan.Rank) &&
 				!w.spec.Warmup),

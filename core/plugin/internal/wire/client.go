@@ -56,8 +56,9 @@ const answerSize = 4 << 20
 
 // options returns the options of a call.
 func (c *Client) options() []grpc.CallOption {
-	most := min((1+c.threads.Load())*answerSize, math.MaxInt32)
-	return []grpc.CallOption{grpc.CallContentSubtype(codecName), grpc.MaxCallRecvMsgSize(int(most))}
+	limit := min((1+c.threads.Load())*answerSize, math.MaxInt32)
+	return []grpc.CallOption{grpc.CallContentSubtype(codecName),
+		grpc.MaxCallRecvMsgSize(int(limit))}
 }
 
 // call makes one unary call and returns its value, or the rank's own error.

@@ -234,7 +234,7 @@ func (u *Unpacker) Counts() Counts {
 }
 
 // resources returns how many streams and events Open makes.
-func (u *Unpacker) resources() (most, events int) {
+func (u *Unpacker) resources() (streamCount, events int) {
 	if u.config.Sends {
 		return streams + 1, 2 * Requests
 	}
@@ -243,8 +243,8 @@ func (u *Unpacker) resources() (most, events int) {
 
 // Check returns [ErrResources] if more streams or events were made than Open makes.
 func (u *Unpacker) Check() error {
-	most, events := u.resources()
-	if c := u.Counts(); c.Streams > uint64(most) || c.Events > uint64(events) {
+	streamCount, events := u.resources()
+	if c := u.Counts(); c.Streams > uint64(streamCount) || c.Events > uint64(events) {
 		return fmt.Errorf("%w: %d streams and %d events for %d chunks", ErrResources, c.Streams,
 			c.Events, c.Chunks)
 	}

@@ -47,8 +47,8 @@ func (u *Unpacker) launcher(opened chan<- error) {
 func (u *Unpacker) setUp() error {
 	u.description = u.device.Description()
 	var err error
-	most, _ := u.resources()
-	for range most {
+	streamCount, _ := u.resources()
+	for range streamCount {
 		s, err := u.device.NewStream()
 		if err != nil {
 			return err

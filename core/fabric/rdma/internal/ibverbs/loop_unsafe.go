@@ -74,7 +74,7 @@ func (l *Loop) stopFlag() *atomic.Uint32 { return (*atomic.Uint32)(unsafe.Pointe
 // Lead measures one slice.
 func (l *Loop) Lead(s LoopSlice) (result int, ops, elapsed uint64) {
 	c := l.loop
-	c.window, c.group, c.most = C.uint32_t(s.Window), C.uint32_t(s.Group), C.uint32_t(s.Max)
+	c.window, c.group, c.max = C.uint32_t(s.Window), C.uint32_t(s.Group), C.uint32_t(s.Max)
 	c.duration, c.patience, c.farewell = C.uint64_t(s.Duration), C.uint64_t(s.Patience), 0
 	if s.Farewell {
 		c.farewell, c.parts, c.part, c.last, c.expected = 1, 1, 0, 0, 1

@@ -396,7 +396,7 @@ int tb_lead(struct tb_loop *l)
 			first = got;
 			start = time;
 		} else if (measuring && !ending && got > first &&
-			   (time - start >= l->duration || got - first >= l->most)) {
+			   (time - start >= l->duration || got - first >= l->max)) {
 			ending = 1;
 			l->ops = got - first;
 			l->elapsed = time - start;

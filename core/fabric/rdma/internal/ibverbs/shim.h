@@ -119,8 +119,8 @@ struct tb_loop {
 	uint32_t expected;    // parts of an incoming message
 
 	// tb_lead keeps window messages under way, posts group of them at once, and measures for duration
-	// or most messages, whichever ends first. Both give up after patience without an arrival.
-	uint32_t window, group, most, farewell;
+	// or max messages, whichever ends first. Both give up after patience without an arrival.
+	uint32_t window, group, max, farewell;
 	uint64_t duration, patience;
 	uint64_t ops, elapsed; // what tb_lead measured
 
