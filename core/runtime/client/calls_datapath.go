@@ -33,7 +33,7 @@ func (c *Client) post() error {
 		c.ops = c.ops[:copy(c.ops, c.ops[n:])]
 		return err
 	}
-	n, err := c.Worker.Post(c.ops)
+	n, err := c.worker.Post(c.ops)
 	if err != nil {
 		return err
 	}
@@ -45,18 +45,18 @@ func (c *Client) post() error {
 		n = 0
 	}
 	c.ops = c.ops[:n]
-	return c.Worker.Flush()
+	return c.worker.Flush()
 }
 
 // postEach posts ops with a doorbell for each, and returns how many the worker took.
 func (c *Client) postEach(ops []transport.Op) (taken int, err error) {
 	for taken < len(ops) && err == nil {
 		var n int
-		n, err = c.Worker.Post(ops[taken : taken+1])
+		n, err = c.worker.Post(ops[taken : taken+1])
 		if taken += n; err != nil || n == 0 {
 			break
 		}
-		err = c.Worker.Flush()
+		err = c.worker.Flush()
 	}
 	c.counts.posted += uint64(taken)
 	if taken < len(ops) && err == nil {

@@ -40,7 +40,7 @@ func TestWrongTwice(t *testing.T) {
 	}
 	take(100)
 	require.EqualValues(t, 50, p.counts.sums)
-	p.Worker = wiringtest.Spoil(p.Worker, func(e *transport.Event) { e.Payload = e.Payload[:7] })
+	p.worker = wiringtest.Spoil(p.worker, func(e *transport.Event) { e.Payload = e.Payload[:7] })
 	take(100)
 	report := p.Report(record.ThreadReport{})
 	require.Zero(t, report.VerifiedKeys)

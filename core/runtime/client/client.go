@@ -24,7 +24,7 @@ import (
 // whenever one completes.
 type Client struct {
 	config    config.Config
-	Worker    transport.Worker
+	worker    transport.Worker
 	idle      loop.Idler
 	generator *workload.Generator
 	stream    *workload.Stream // nil unless the requests are those of a trace
@@ -201,7 +201,7 @@ func NewWith(w wiring.Wiring, number int, idle string, worker transport.Worker, 
 	}
 	entries := pow2.Ceil(min(cfg.TotalKeys(), maxSeen))
 	c := &Client{
-		config: cfg, Worker: worker, generator: newGenerator(cfg, number),
+		config: cfg, worker: worker, generator: newGenerator(cfg, number),
 		clock: machine.Calibrated(),
 		route: newRoute(w, number), mesh: newMeshTimes(cfg),
 		service: loop.ServiceOf(cfg), calls: make([]call, calls),

@@ -11,7 +11,7 @@ import (
 // MoveToDevice moves the values of all requests to device memory, from which the transport sends
 // them. The host's copies are erased, so that only the device has the bytes that daemons verify.
 func (c *Client) MoveToDevice() error {
-	sender, ok := c.Worker.(transport.DeviceWorker)
+	sender, ok := c.worker.(transport.DeviceWorker)
 	slots := len(c.calls)
 	switch {
 	case !ok:

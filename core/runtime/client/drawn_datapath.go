@@ -23,7 +23,7 @@ func (l *drawnLoop) run(s *loop.State, n int) error {
 				return err
 			}
 		}
-		found, err := c.Worker.Poll(c.events)
+		found, err := c.worker.Poll(c.events)
 		if err != nil {
 			return err
 		}

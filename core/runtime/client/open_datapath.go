@@ -26,7 +26,7 @@ func (l *openLoop) run(s *loop.State, n int) error {
 				return err
 			}
 		}
-		found, err := c.Worker.Poll(c.events)
+		found, err := c.worker.Poll(c.events)
 		if err != nil {
 			return err
 		}

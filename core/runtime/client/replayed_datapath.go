@@ -24,7 +24,7 @@ func (l *replayedLoop) run(s *loop.State, n int) error {
 				return err
 			}
 		}
-		found, err := c.Worker.Poll(c.events)
+		found, err := c.worker.Poll(c.events)
 		if err != nil {
 			return err
 		}
@@ -146,7 +146,7 @@ func (l *replayedLoop) post() error {
 		l.waiting -= n
 		return err
 	}
-	n, err := c.Worker.Post(ops)
+	n, err := c.worker.Post(ops)
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (l *replayedLoop) post() error {
 	if l.waiting -= n; l.waiting > 0 {
 		c.counts.backPressure++
 	}
-	return c.Worker.Flush()
+	return c.worker.Flush()
 }
 
 // begin is [callLoop.begin].

@@ -100,11 +100,11 @@ func TestStages(t *testing.T) {
 			clients, daemons := connected(t, cfg)
 			times := make([]*serviceTimes, len(clients))
 			for i, c := range clients {
-				w := &serviceTimes{Worker: c.Worker, client: c}
+				w := &serviceTimes{Worker: c.worker, client: c}
 				if cfg.InFlight == 1 {
 					w.ended = map[uint64]bool{}
 				}
-				c.Worker, times[i] = w, w
+				c.worker, times[i] = w, w
 				c.Begin(Window{SampleEvery: 1, Duration: time.Hour})
 				c.stages.every = 4
 				require.NoError(t, c.Load(c.clock.Now()))

@@ -153,7 +153,7 @@ func (c *Client) Drain(s *loop.State) error {
 // responses.
 func (c *Client) drainOnce() error {
 	c.loop.takeBack()
-	n, err := c.Worker.Poll(c.events)
+	n, err := c.worker.Poll(c.events)
 	if err != nil {
 		return err
 	}
@@ -263,7 +263,7 @@ func (c *Client) unanswered(which string, within time.Duration) error {
 	first := slices.IndexFunc(c.calls, func(call call) bool { return call.state == callInFlight })
 	err := fmt.Errorf("%d calls %s were not answered within %v: the transport lost them, "+
 		"or the far side stalls", c.inFlight, which, within)
-	return loop.Explain(c.Worker, c.requests[first].Peer, err)
+	return loop.Explain(c.worker, c.requests[first].Peer, err)
 }
 
 func (c *Client) unexpected(e *transport.Event) error {

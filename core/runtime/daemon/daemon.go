@@ -29,18 +29,18 @@ type Daemon struct {
 	store   *kv.Store // nil unless the service is the store
 	Sink    kv.Sink
 
-	Worker  transport.Worker
+	worker  transport.Worker
 	events  []transport.Event
-	Out     outbox // replies to peers, and forwarded calls of local clients
+	out     outbox // replies to peers, and forwarded calls of local clients
 	headers [][kv.HeaderSize]byte
 	next    int // in headers, circular
 
 	proxy      *proxy      // nil unless mesh-proxied
-	Delegation *delegation // nil unless the daemons of the rank delegate
+	delegation *delegation // nil unless the daemons of the rank delegate
 	storage    *storage    // nil without delays
 	device     *deviceLog  // nil unless payloads stay in device memory
 
-	Counts counts
+	counts counts
 	// atEnd is a copy of counts at the end of the window.
 	atEnd counts
 	start uint64
@@ -54,12 +54,12 @@ type Daemon struct {
 
 // counts are the counts of one window.
 type counts struct {
-	loops, empty, Requests, flushes, backPressure         uint64
-	Outcomes                                              [kv.NumOutcomes]uint64 // of the requests
+	loops, empty, requests, flushes, backPressure         uint64
+	outcomes                                              [kv.NumOutcomes]uint64 // of the requests
 	window                                                uint64                 // ticks
-	fromClients, Local, remote, responses, Incoming, held uint64                 // mesh-proxied
+	fromClients, local, remote, responses, incoming, held uint64                 // mesh-proxied
 	// passed on to daemons of the rank, and served for them
-	Delegated, ForSiblings uint64
+	delegated, forSiblings uint64
 	// PUTs whose value stays in device memory
 	left  uint64
 	store kv.Work
@@ -81,12 +81,12 @@ func New(w wiring.Wiring, index int, idle string, worker transport.Worker) (*Dae
 		serves *= w.Config.Daemons
 	}
 	d := &Daemon{
-		cfg: w.Config, rank: w.Rank, Worker: worker, clock: machine.Calibrated(),
+		cfg: w.Config, rank: w.Rank, worker: worker, clock: machine.Calibrated(),
 		service: loop.ServiceOf(w.Config), batch: w.Config.Service != config.ServiceSink &&
 			w.Config.Flush == config.FlushLoop,
 		store: store, Sink: kv.Sink{VerifyEvery: w.Config.VerifyEvery},
 		events: make([]transport.Event, max(loop.MinBatch, min(open, loop.MaxBatch))),
-		Out:    newOutbox(worker, open),
+		out:    newOutbox(worker, open),
 		// One for each request of peers, clients and siblings that can be open.
 		headers: make([][kv.HeaderSize]byte, serves),
 		Gaps:    loop.NewGapWatch(machine.Calibrated()),
@@ -96,7 +96,7 @@ func New(w wiring.Wiring, index int, idle string, worker transport.Worker) (*Dae
 	}
 	d.loop = newLoopTimer(d.clock, &d.Gaps)
 	d.idle = loop.NewIdler(idle, worker, &d.Gaps)
-	return d, d.Out.keepFor(w.Config)
+	return d, d.out.keepFor(w.Config)
 }
 
 // keepFor maps room for payloads that cannot wait for the next poll: those of an echo, and of what
@@ -170,7 +170,7 @@ func (d *Daemon) ShareTrace(t *loop.CallTrace) { d.tracer.trace = t }
 
 // VerifyDevice makes the daemon verify values that its worker leaves in device memory.
 func (d *Daemon) VerifyDevice() (err error) {
-	d.device, err = newDeviceLog(&d.cfg, d.Worker)
+	d.device, err = newDeviceLog(&d.cfg, d.worker)
 	return err
 }
 
@@ -183,7 +183,7 @@ func (d *Daemon) ServeLinks(w wiring.Wiring, links transport.Worker,
 
 // Delegate makes the daemon pass requests on to its siblings and serve theirs; index is its own.
 func (d *Daemon) Delegate(w wiring.Wiring, index int, siblings transport.Worker) (err error) {
-	d.Delegation, err = newDelegation(w, index, siblings)
+	d.delegation, err = newDelegation(w, index, siblings)
 	return err
 }
 
@@ -197,7 +197,7 @@ func (d *Daemon) LeaveValues(device, unread bool) {
 }
 
 // Requests returns the number of requests that the daemon has served in the window.
-func (d *Daemon) Requests() uint64 { return d.Counts.Requests }
+func (d *Daemon) Requests() uint64 { return d.counts.requests }
 
 // Batch returns the mean number of requests that a poll of the last window returned, without empty
 // polls; 0 if all were empty.
@@ -206,7 +206,7 @@ func (d *Daemon) Batch() float64 {
 	if n.loops == n.empty {
 		return 0
 	}
-	return float64(n.Requests) / float64(n.loops-n.empty)
+	return float64(n.requests) / float64(n.loops-n.empty)
 }
 
 // Close frees the memory of the daemon.
@@ -220,39 +220,42 @@ func (d *Daemon) Close() (err error) {
 	if d.proxy != nil {
 		err = errors.Join(err, d.proxy.out.close())
 	}
-	if d.Delegation != nil {
-		err = errors.Join(err, d.Delegation.Out.close())
+	if d.delegation != nil {
+		err = errors.Join(err, d.delegation.out.close())
 	}
-	return errors.Join(err, d.Out.close())
+	return errors.Join(err, d.out.close())
 }
 
 // Begin resets the records before a window.
 func (d *Daemon) Begin() {
 	// the window may fail before it begins to measure
-	d.atEnd, d.Counts, d.early = counts{}, counts{}, 0
+	d.atEnd, d.counts, d.early, d.ended = counts{}, counts{}, 0, false
 	d.loop.begin()
 }
 
-// Report returns what the daemon recorded in the window.
+// Report returns what the daemon recorded in the window, so far if it has not ended.
 func (d *Daemon) Report(thread record.ThreadReport) record.DaemonReport {
 	n := &d.atEnd
+	if !d.ended {
+		n = &d.counts
+	}
 	r := record.DaemonReport{
 		ElapsedNS: d.clock.Nanos(n.window), Loops: n.loops, EmptyLoops: n.empty,
-		Requests: n.Requests,
-		Gets:     n.Outcomes[kv.OutcomeGet], Puts: n.Outcomes[kv.OutcomePut],
-		Lookups: n.Outcomes[kv.OutcomeLookup], Rejected: n.Outcomes[kv.OutcomeRejected],
-		Served:      d.early + d.Counts.Requests,
+		Requests: n.requests,
+		Gets:     n.outcomes[kv.OutcomeGet], Puts: n.outcomes[kv.OutcomePut],
+		Lookups: n.outcomes[kv.OutcomeLookup], Rejected: n.outcomes[kv.OutcomeRejected],
+		Served:      d.early + d.counts.requests,
 		StoredBytes: n.store.StoredBytes, ChecksummedBytes: n.store.ChecksummedBytes,
 		Flushes: n.flushes, BackPressure: n.backPressure, Thread: thread,
 	}
 	if d.proxy != nil {
 		r.Proxy = &record.ProxyReport{
-			FromClients: n.fromClients, Local: n.Local, Remote: n.remote,
-			Responses: n.responses, Incoming: n.Incoming, Held: n.held,
+			FromClients: n.fromClients, Local: n.local, Remote: n.remote,
+			Responses: n.responses, Incoming: n.incoming, Held: n.held,
 		}
 	}
-	if d.Delegation != nil {
-		r.Delegation = &record.DelegationReport{Sent: n.Delegated, Served: n.ForSiblings}
+	if d.delegation != nil {
+		r.Delegation = &record.DelegationReport{Sent: n.delegated, Served: n.forSiblings}
 	}
 	if d.device != nil {
 		device := d.device.report

@@ -21,8 +21,8 @@ func (d *Daemon) Run(s *loop.State, atBegin, atEnd func()) error {
 		}
 	}
 	atBegin()
-	d.early = d.Counts.Requests
-	d.Counts, d.ended = counts{store: d.work()}, false
+	d.early = d.counts.requests
+	d.counts, d.ended = counts{store: d.work()}, false
 	if d.device != nil {
 		d.device.begin()
 	}
@@ -54,9 +54,9 @@ func (d *Daemon) Run(s *loop.State, atBegin, atEnd func()) error {
 func (d *Daemon) end(atEnd func()) {
 	d.ended = true
 	// A thread that had no processor ends its window as it begins it, within one step of the clock.
-	d.Counts.window = max(d.clock.Now()-d.start, d.clock.Ticks(time.Nanosecond)+1)
-	d.Counts.store = d.work().Since(d.Counts.store)
-	d.atEnd = d.Counts
+	d.counts.window = max(d.clock.Now()-d.start, d.clock.Ticks(time.Nanosecond)+1)
+	d.counts.store = d.work().Since(d.counts.store)
+	d.atEnd = d.counts
 	if d.storage != nil {
 		d.storage.end()
 	}
@@ -83,16 +83,16 @@ func (d *Daemon) stopped() error {
 
 // Step is one iteration of the loop.
 func (d *Daemon) Step() error {
-	d.Counts.loops++
+	d.counts.loops++
 	d.Gaps.BeginIteration()
 	if d.loop.sampler.Take() {
 		d.loop.start()
 	}
 	n := 0
 	// Responses waiting for room in the clients' links point into the events of the last Poll.
-	if d.proxy == nil || d.proxy.out.Empty() {
+	if d.proxy == nil || d.proxy.out.empty() {
 		var err error
-		if n, err = d.Worker.Poll(d.events); err != nil {
+		if n, err = d.worker.Poll(d.events); err != nil {
 			return err
 		}
 	}
@@ -108,7 +108,7 @@ func (d *Daemon) Step() error {
 		if d.batch && traced < 0 {
 			if d.service == loop.ServiceEcho {
 				served = d.echo(n)
-			} else if d.Delegation == nil && d.storage == nil && d.device == nil {
+			} else if d.delegation == nil && d.storage == nil && d.device == nil {
 				served = d.answerStored(n)
 			}
 		}
@@ -139,7 +139,7 @@ func (d *Daemon) Step() error {
 			d.loop.stamp(phaseScan)
 		}
 	}
-	if d.Delegation != nil {
+	if d.delegation != nil {
 		m, err := d.pollSiblings()
 		if err != nil {
 			return err
@@ -164,7 +164,7 @@ func (d *Daemon) Step() error {
 	}
 	if found == 0 && d.waiting() == waiting {
 		if waiting == 0 {
-			d.Counts.empty++
+			d.counts.empty++
 		}
 		// The client that must make room may need this core.
 		if d.storage != nil && d.storage.open() {
@@ -178,12 +178,12 @@ func (d *Daemon) Step() error {
 
 // waiting returns the number of ops that are not posted yet.
 func (d *Daemon) waiting() int {
-	n := len(d.Out.ops)
+	n := len(d.out.ops)
 	if d.proxy != nil {
 		n += len(d.proxy.out.ops)
 	}
-	if d.Delegation != nil {
-		n += len(d.Delegation.Out.ops)
+	if d.delegation != nil {
+		n += len(d.delegation.out.ops)
 	}
 	return n
 }
@@ -196,13 +196,13 @@ func (d *Daemon) serve(events []transport.Event, traced int) error {
 		e := &events[i]
 		switch {
 		case e.Kind == transport.EventRequest:
-			if d.Out.full() {
+			if d.out.full() {
 				return fmt.Errorf(
 					"serve: peers have more open requests than the %d that the run allows",
-					cap(d.Out.ops))
+					cap(d.out.ops))
 			}
-			d.Counts.Incoming++
-			if err := d.take(e, &d.Out); err != nil {
+			d.counts.incoming++
+			if err := d.take(e, &d.out); err != nil {
 				return err
 			}
 			if i == traced {
@@ -232,8 +232,8 @@ func (d *Daemon) serve(events []transport.Event, traced int) error {
 // echo answers the first of found events as long as they are echoes, and returns their number. It
 // is answer without what echoes do not need.
 func (d *Daemon) echo(found int) (n int) {
-	events, waiting := d.events[:found], len(d.Out.ops)
-	replies := d.Out.ops[:cap(d.Out.ops)]
+	events, waiting := d.events[:found], len(d.out.ops)
+	replies := d.out.ops[:cap(d.out.ops)]
 	for n < len(events) && waiting+n < len(replies) {
 		e, reply := &events[n], &replies[waiting+n]
 		if e.Kind != transport.EventRequest || !kv.IsEcho(e.Payload) {
@@ -245,10 +245,10 @@ func (d *Daemon) echo(found int) (n int) {
 		reply.Payload = e.Payload
 		n++
 	}
-	d.Out.ops = d.Out.ops[:waiting+n]
-	d.Counts.Incoming += uint64(n)
-	d.Counts.Requests += uint64(n)
-	d.Counts.Outcomes[kv.OutcomeGet] += uint64(n)
+	d.out.ops = d.out.ops[:waiting+n]
+	d.counts.incoming += uint64(n)
+	d.counts.requests += uint64(n)
+	d.counts.outcomes[kv.OutcomeGet] += uint64(n)
 	return n
 }
 
@@ -256,8 +256,8 @@ func (d *Daemon) echo(found int) (n int) {
 // returns their number. Like echo, it leaves out what such requests do not need: here siblings,
 // storage and the device.
 func (d *Daemon) answerStored(found int) (n int) {
-	events, waiting := d.events[:found], len(d.Out.ops)
-	replies, next := d.Out.ops[:cap(d.Out.ops)], d.next
+	events, waiting := d.events[:found], len(d.out.ops)
+	replies, next := d.out.ops[:cap(d.out.ops)], d.next
 	for n < len(events) && waiting+n < len(replies) {
 		e, reply := &events[n], &replies[waiting+n]
 		if e.Kind != transport.EventRequest {
@@ -267,7 +267,7 @@ func (d *Daemon) answerStored(found int) (n int) {
 		if next++; next == len(d.headers) {
 			next = 0
 		}
-		d.Counts.Outcomes[outcome]++
+		d.counts.outcomes[outcome]++
 		reply.Kind = transport.OpReply
 		reply.Peer = e.Peer
 		reply.Token = e.Token
@@ -275,9 +275,9 @@ func (d *Daemon) answerStored(found int) (n int) {
 		n++
 	}
 	d.next = next
-	d.Out.ops = d.Out.ops[:waiting+n]
-	d.Counts.Incoming += uint64(n)
-	d.Counts.Requests += uint64(n)
+	d.out.ops = d.out.ops[:waiting+n]
+	d.counts.incoming += uint64(n)
+	d.counts.requests += uint64(n)
 	return n
 }
 
@@ -292,18 +292,18 @@ func (d *Daemon) serveLater(e *transport.Event, out *outbox) {
 // which the worker copies when it takes the reply, at the request, which an echo returns, or at a
 // header; there are as many headers as requests can be open.
 func (d *Daemon) answer(e *transport.Event, out *outbox) {
-	d.Counts.Requests++
+	d.counts.requests++
 	reply := out.add()
 	reply.Kind = transport.OpReply
 	reply.Peer = e.Peer
 	reply.Token = e.Token
 	if d.service == loop.ServiceEcho && kv.IsEcho(e.Payload) {
-		d.Counts.Outcomes[kv.OutcomeGet]++
+		d.counts.outcomes[kv.OutcomeGet]++
 		reply.Payload = e.Payload
 		return
 	}
 	payload, outcome := d.serveOne(e)
-	d.Counts.Outcomes[outcome]++
+	d.counts.outcomes[outcome]++
 	reply.Payload = payload
 }
 
@@ -321,7 +321,7 @@ func (d *Daemon) serveOne(e *transport.Event) (response []byte, outcome kv.Outco
 		}
 		if outcome == kv.OutcomePut {
 			d.device.add(e)
-			d.Counts.left++
+			d.counts.left++
 		}
 		return response, outcome
 	}
@@ -343,19 +343,19 @@ func (d *Daemon) flushIfImmediate() error {
 
 // flushAll flushes the daemon's ops and those of its proxy and to its siblings.
 func (d *Daemon) flushAll() error {
-	err := d.flush(&d.Out)
+	err := d.flush(&d.out)
 	if err == nil && d.proxy != nil {
 		err = d.flushProxy()
 	}
-	if err == nil && d.Delegation != nil {
-		err = d.flush(&d.Delegation.Out)
+	if err == nil && d.delegation != nil {
+		err = d.flush(&d.delegation.out)
 	}
 	return err
 }
 
 // flushProxy flushes the calls that a proxy forwards, after the daemon's own ops.
 func (d *Daemon) flushProxy() error {
-	if d.proxy.held = !d.Out.Empty(); !d.proxy.held {
+	if d.proxy.held = !d.out.empty(); !d.proxy.held {
 		d.proxy.flushed(d.clock)
 	}
 	return d.flush(&d.proxy.out)
@@ -363,7 +363,7 @@ func (d *Daemon) flushProxy() error {
 
 // flush posts the ops of out and rings the doorbell.
 func (d *Daemon) flush(out *outbox) error {
-	if out.Empty() {
+	if out.empty() {
 		return nil
 	}
 	if d.store != nil && d.store.Resized() {
@@ -372,12 +372,12 @@ func (d *Daemon) flush(out *outbox) error {
 	if d.tracer.served != 0 {
 		d.tracer.post(d.clock)
 	}
-	d.Counts.flushes++
-	if n, err := out.Worker.Post(out.ops); err != nil || n < len(out.ops) {
+	d.counts.flushes++
+	if n, err := out.worker.Post(out.ops); err != nil || n < len(out.ops) {
 		return d.flushShort(out, n, err)
 	}
 	out.ops, out.copied, out.posted = out.ops[:0], 0, false
-	return out.Worker.Flush()
+	return out.worker.Flush()
 }
 
 // flushShort is flush after a Post that took n ops and not all. It drops replies to a lost peer
@@ -392,13 +392,13 @@ func (d *Daemon) flushShort(out *outbox, n int, err error) error {
 			n++
 		}
 		out.drop(n)
-		if err == nil || out.Empty() {
+		if err == nil || out.empty() {
 			break
 		}
-		n, err = out.Worker.Post(out.ops)
+		n, err = out.worker.Post(out.ops)
 	}
-	if !out.Empty() {
-		d.Counts.backPressure++
+	if !out.empty() {
+		d.counts.backPressure++
 		if out.kept != nil {
 			out.keep()
 		}
@@ -407,17 +407,17 @@ func (d *Daemon) flushShort(out *outbox, n int, err error) error {
 		return nil
 	}
 	out.posted = false
-	return out.Worker.Flush()
+	return out.worker.Flush()
 }
 
 // refresh updates replies that are not posted yet after a PUT changed the length of an entry.
 func (d *Daemon) refresh() {
-	d.Out.refresh(d.store)
+	d.out.refresh(d.store)
 	if d.proxy != nil {
 		d.proxy.out.refresh(d.store)
 	}
-	if d.Delegation != nil {
-		d.Delegation.Out.refresh(d.store)
+	if d.delegation != nil {
+		d.delegation.out.refresh(d.store)
 	}
 	d.store.Settle()
 }
@@ -425,7 +425,7 @@ func (d *Daemon) refresh() {
 // outbox has the ops of a daemon that a worker has not taken yet, in order. Their payloads must
 // not change until it has.
 type outbox struct {
-	Worker transport.Worker
+	worker transport.Worker
 	ops    []transport.Op
 	posted bool // since the last doorbell
 	// kept has room for the payloads of all ops, off the Go heap. It is nil if they stay valid
@@ -437,10 +437,10 @@ type outbox struct {
 }
 
 func newOutbox(w transport.Worker, room int) outbox {
-	return outbox{Worker: w, ops: make([]transport.Op, 0, room)}
+	return outbox{worker: w, ops: make([]transport.Op, 0, room)}
 }
 
-func (o *outbox) Empty() bool { return len(o.ops) == 0 }
+func (o *outbox) empty() bool { return len(o.ops) == 0 }
 
 func (o *outbox) full() bool { return len(o.ops) == cap(o.ops) }
 

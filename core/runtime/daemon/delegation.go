@@ -14,21 +14,21 @@ import (
 // and keeps what they have no room for, so daemons that wait for each other make progress.
 type delegation struct {
 	index, daemons int
-	Siblings       transport.Worker
+	siblings       transport.Worker
 	events         []transport.Event
-	Out            outbox // calls and replies to siblings
-	Forwards       forwards
+	out            outbox // calls and replies to siblings
+	forwards       forwards
 }
 
 func newDelegation(w wiring.Wiring, index int, siblings transport.Worker) (*delegation, error) {
 	open := w.OpenCalls()
 	g := &delegation{
-		index: index, daemons: w.Config.Daemons, Siblings: siblings,
+		index: index, daemons: w.Config.Daemons, siblings: siblings,
 		events:   make([]transport.Event, max(loop.MinBatch, min(open, loop.MaxBatch))),
-		Out:      newOutbox(siblings, open*w.Config.Daemons),
-		Forwards: newForwards(open),
+		out:      newOutbox(siblings, open*w.Config.Daemons),
+		forwards: newForwards(open),
 	}
-	return g, g.Out.keepFor(w.Config)
+	return g, g.out.keepFor(w.Config)
 }
 
 // owner returns the daemon of the rank that serves a request, or this one if the request has no
@@ -43,7 +43,7 @@ func (g *delegation) owner(request []byte) int {
 // take serves a request from a client or another rank and puts the reply into out, or passes the
 // request on to the daemon that owns its key.
 func (d *Daemon) take(e *transport.Event, out *outbox) error {
-	if g := d.Delegation; g != nil {
+	if g := d.delegation; g != nil {
 		if owner := g.owner(e.Payload); owner != g.index {
 			return d.passOn(e, out, owner)
 		}
@@ -54,14 +54,14 @@ func (d *Daemon) take(e *transport.Event, out *outbox) error {
 
 // passOn passes a request on to the daemon that owns its key.
 func (d *Daemon) passOn(e *transport.Event, out *outbox, owner int) error {
-	g := d.Delegation
-	if g.Forwards.full() || g.Out.full() {
+	g := d.delegation
+	if g.forwards.full() || g.out.full() {
 		return fmt.Errorf("serve: callers have more open requests than the %d that the run allows",
-			len(g.Forwards.List))
+			len(g.forwards.list))
 	}
-	d.Counts.Delegated++
-	_, token := g.Forwards.open(e, out)
-	call := g.Out.add()
+	d.counts.delegated++
+	_, token := g.forwards.open(e, out)
+	call := g.out.add()
 	call.Kind = transport.OpCall
 	call.Peer = transport.PeerID(owner)
 	call.Token = token
@@ -72,8 +72,8 @@ func (d *Daemon) passOn(e *transport.Event, out *outbox, owner int) error {
 // pollSiblings serves the requests that siblings have passed on, and passes their responses on to
 // the callers. It returns the number of both.
 func (d *Daemon) pollSiblings() (int, error) {
-	g := d.Delegation
-	n, err := g.Siblings.Poll(g.events)
+	g := d.delegation
+	n, err := g.siblings.Poll(g.events)
 	if err != nil {
 		return n, fmt.Errorf("poll the daemons of the rank: %w", err)
 	}
@@ -81,14 +81,14 @@ func (d *Daemon) pollSiblings() (int, error) {
 		e := &g.events[i]
 		switch e.Kind {
 		case transport.EventRequest:
-			if g.Out.full() {
+			if g.out.full() {
 				return n, fmt.Errorf("serve: the daemons of the rank have more open requests "+
-					"than the %d that the run allows", cap(g.Out.ops))
+					"than the %d that the run allows", cap(g.out.ops))
 			}
-			d.Counts.ForSiblings++
-			d.serveLater(e, &g.Out)
+			d.counts.forSiblings++
+			d.serveLater(e, &g.out)
 		case transport.EventResponse:
-			if _, err := g.Forwards.respond(e); err != nil {
+			if _, err := g.forwards.respond(e); err != nil {
 				return n, err
 			}
 		default:

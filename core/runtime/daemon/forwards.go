@@ -10,8 +10,8 @@ import (
 // forwards are the requests that a daemon has passed on to another daemon, which responds to it, by
 // the token of the call.
 type forwards struct {
-	List []forward
-	Free []uint32 // indices of list; a stack
+	list []forward
+	free []uint32 // indices of list; a stack
 }
 
 // forward is a request that was passed on.
@@ -24,22 +24,22 @@ type forward struct {
 }
 
 func newForwards(room int) forwards {
-	f := forwards{List: make([]forward, room), Free: make([]uint32, room)}
-	for i := range f.Free {
-		f.Free[i] = uint32(room - 1 - i)
+	f := forwards{list: make([]forward, room), free: make([]uint32, room)}
+	for i := range f.free {
+		f.free[i] = uint32(room - 1 - i)
 	}
 	return f
 }
 
-func (f *forwards) full() bool { return len(f.Free) == 0 }
+func (f *forwards) full() bool { return len(f.free) == 0 }
 
 // open adds the request of e, whose response goes to out, and returns the token of its call. There
 // must be room.
 func (f *forwards) open(e *transport.Event, out *outbox) (*forward, transport.Token) {
-	last := len(f.Free) - 1
-	index := f.Free[last]
-	f.Free = f.Free[:last]
-	one := &f.List[index]
+	last := len(f.free) - 1
+	index := f.free[last]
+	f.free = f.free[:last]
+	one := &f.list[index]
 	one.out = out
 	one.peer = e.Peer
 	one.token = e.Token
@@ -51,12 +51,12 @@ func (f *forwards) open(e *transport.Event, out *outbox) (*forward, transport.To
 // respond adds the response e to the ops of its request's outbox, and returns the forward, which is
 // valid until the next open. A response to no open call is an error.
 func (f *forwards) respond(e *transport.Event) (*forward, error) {
-	if e.Token >= transport.Token(len(f.List)) || !f.List[e.Token].open {
+	if e.Token >= transport.Token(len(f.list)) || !f.list[e.Token].open {
 		return nil,
 			fmt.Errorf("daemon: a response has token %d, which none of its open calls has: %w",
 				e.Token, transport.ErrCorrupt)
 	}
-	one := &f.List[e.Token]
+	one := &f.list[e.Token]
 	if one.out.full() {
 		return nil,
 			fmt.Errorf("serve: callers have more open requests than the %d that the run allows",
@@ -68,6 +68,6 @@ func (f *forwards) respond(e *transport.Event) (*forward, error) {
 	reply.Peer = one.peer
 	reply.Token = one.token
 	reply.Payload = e.Payload
-	f.Free = append(f.Free, uint32(e.Token))
+	f.free = append(f.free, uint32(e.Token))
 	return one, nil
 }

@@ -49,7 +49,7 @@ func (d *Daemon) scan() (int, error) {
 		}
 	}
 	if p.held {
-		d.Counts.held++
+		d.counts.held++
 		return 0, nil
 	}
 	n, err := p.links.Poll(p.events)
@@ -66,7 +66,7 @@ func (d *Daemon) scan() (int, error) {
 				fmt.Errorf("scan: clients have more open requests than the %d that the run allows",
 					cap(p.out.ops))
 		}
-		d.Counts.fromClients++
+		d.counts.fromClients++
 		if key, ok := kv.KeyOf(e.Payload); ok {
 			if owner := kv.RankOf(key, d.cfg.Ranks); owner != d.rank {
 				d.forward(e, owner)
@@ -76,7 +76,7 @@ func (d *Daemon) scan() (int, error) {
 				continue
 			}
 		}
-		d.Counts.Local++
+		d.counts.local++
 		if err := d.take(e, &p.out); err != nil {
 			return n, err
 		}
@@ -91,7 +91,7 @@ func (d *Daemon) scan() (int, error) {
 // link's memory, so there is no scan until the call is posted.
 func (d *Daemon) forward(e *transport.Event, owner int) {
 	p := d.proxy
-	d.Counts.remote++
+	d.counts.remote++
 	f, token := p.forwards.open(e, &p.out)
 	if t := p.traces[e.Peer]; t.Traced(binary.LittleEndian.Uint64(e.Payload)) &&
 		t.Picked.Load() == 0 {
@@ -99,7 +99,7 @@ func (d *Daemon) forward(e *transport.Event, owner int) {
 		f.trace = t
 		p.tracing = append(p.tracing, t)
 	}
-	call := d.Out.add()
+	call := d.out.add()
 	call.Kind = transport.OpCall
 	call.Peer = wiring.Wiring{Config: d.cfg, Rank: d.rank}.RankPeer(owner)
 	call.Token = token
@@ -124,7 +124,7 @@ func (d *Daemon) respond(e *transport.Event) error {
 	if err != nil {
 		return err
 	}
-	d.Counts.responses++
+	d.counts.responses++
 	if f.trace != nil {
 		f.trace.Completed.Store(d.clock.Now())
 	}

@@ -83,7 +83,7 @@ func TestResponsesToNoForward(t *testing.T) {
 		event := transport.Event{Kind: transport.EventResponse, Token: token}
 		require.ErrorIs(t, d.respond(&event), transport.ErrCorrupt)
 	}
-	require.Len(t, d.proxy.forwards.Free, len(d.proxy.forwards.List))
+	require.Len(t, d.proxy.forwards.free, len(d.proxy.forwards.list))
 }
 
 // TestDelegationBeyondLimit checks that a peer with more open requests than the run allows is an
@@ -101,16 +101,16 @@ func TestDelegationBeyondLimit(t *testing.T) {
 		request[1] = byte(key + 1)
 	}
 	for i := 0; err == nil; i++ {
-		require.LessOrEqual(t, i, len(d.Delegation.Forwards.List))
-		err = d.take(&transport.Event{Kind: transport.EventRequest, Payload: request}, &d.Out)
+		require.LessOrEqual(t, i, len(d.delegation.forwards.list))
+		err = d.take(&transport.Event{Kind: transport.EventRequest, Payload: request}, &d.out)
 	}
 	require.ErrorContains(t, err, "more open requests than")
-	for !d.Out.full() {
-		d.Out.add()
+	for !d.out.full() {
+		d.out.add()
 	}
-	_, err = d.Delegation.Forwards.respond(&transport.Event{Kind: transport.EventResponse})
+	_, err = d.delegation.forwards.respond(&transport.Event{Kind: transport.EventResponse})
 	require.ErrorContains(t, err, "more open requests than")
-	_, err = d.Delegation.Forwards.respond(&transport.Event{Kind: transport.EventResponse,
+	_, err = d.delegation.forwards.respond(&transport.Event{Kind: transport.EventResponse,
 		Token: 1 << 40})
 	require.ErrorIs(t, err, transport.ErrCorrupt)
 }

@@ -236,8 +236,8 @@ func (d *Daemon) delay(e *transport.Event, out *outbox) bool {
 		copy(r.header[:], e.Payload)
 	case kv.IsPut(e.Payload) && d.storage.delays(storedWrite):
 		response, outcome := d.serveOne(e)
-		d.Counts.Requests++
-		d.Counts.Outcomes[outcome]++
+		d.counts.requests++
+		d.counts.outcomes[outcome]++
 		if outcome != kv.OutcomePut {
 			r.reply(response)
 			return true
@@ -270,8 +270,8 @@ func (d *Daemon) complete() (n int, err error) {
 			var outcome kv.Outcome
 			response, outcome = d.serveOne(&transport.Event{Payload: r.header[:],
 				Size: kv.HeaderSize})
-			d.Counts.Requests++
-			d.Counts.Outcomes[outcome]++
+			d.counts.requests++
+			d.counts.outcomes[outcome]++
 		}
 		r.reply(response)
 		if err := d.flushIfImmediate(); err != nil {

@@ -6,9 +6,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/record"
 	"transportbench/core/runtime/client"
 	"transportbench/core/runtime/daemon"
-	"transportbench/core/runtime/kv"
 	"transportbench/core/runtime/wiring/wiringtest"
 	"transportbench/core/transport"
 	"transportbench/core/transporttest/memory"
@@ -51,24 +51,25 @@ func TestDelegation(t *testing.T) {
 							return memory.Poison(&wiringtest.Stingy{Worker: w})
 						}
 					}
-					ranks := cluster(t, memory.NewDriver(), cfg, config.IdleYield)
-					for _, d := range daemonsOf(ranks) {
-						d.Worker = wrap(d.Worker)
-						d.Out.Worker = d.Worker
-						g := d.Delegation
-						g.Siblings = wrap(g.Siblings)
-						g.Out.Worker = g.Siblings
+					ranks, connect := unconnected(t, wrapped{memory.NewDriver(), wrap}, cfg,
+						func(p *record.Plan) { p.Idle = config.IdleYield })
+					for _, r := range ranks {
+						if r.siblings != nil {
+							r.siblings = wrappedTransport{r.siblings, wrap}
+						}
 					}
+					connect()
 					runOnOneThread(t, ranks, 300)
 					sent, served := uint64(0), uint64(0)
 					for _, d := range daemonsOf(ranks) {
-						require.Zero(t, d.Counts.Outcomes[kv.OutcomeRejected])
-						require.Positive(t, d.Counts.Requests, "every daemon owns keys")
-						require.Equal(t, d.Counts.Incoming+d.Counts.Local+d.Counts.ForSiblings,
-							d.Counts.Requests+d.Counts.Delegated)
-						require.True(t, d.Out.Empty() && d.Delegation.Out.Empty())
-						require.Len(t, d.Delegation.Forwards.Free, len(d.Delegation.Forwards.List))
-						sent, served = sent+d.Counts.Delegated, served+d.Counts.ForSiblings
+						r := d.Report(record.ThreadReport{})
+						require.Zero(t, r.Rejected)
+						require.Positive(t, r.Requests, "every daemon owns keys")
+						if p := r.Proxy; p != nil {
+							require.Equal(t, p.Incoming+p.Local+r.Delegation.Served,
+								r.Requests+r.Delegation.Sent)
+						}
+						sent, served = sent+r.Delegation.Sent, served+r.Delegation.Served
 					}
 					require.Equal(t, sent, served)
 					require.Positive(t, sent)

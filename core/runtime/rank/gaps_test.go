@@ -56,7 +56,13 @@ func TestGaps(t *testing.T) {
 	}
 	for name, cause := range causes {
 		for _, busy := range []bool{false, true} {
-			ranks := cluster(t, memory.NewDriver(), testConfig(), config.IdleSpin)
+			var workers []*stalling // of the ranks, in their order
+			driver := wrapped{memory.NewDriver(), func(w transport.Worker) transport.Worker {
+				workers = append(workers, &stalling{Worker: w})
+				return workers[len(workers)-1]
+			}}
+			ranks := cluster(t, driver, testConfig(), config.IdleSpin)
+			require.Len(t, workers, 2)
 			daemon, client := ranks[0].threads[0].daemon, ranks[1].threads[0].client
 			client.Begin(hour(8))
 			if busy {
@@ -69,12 +75,11 @@ func TestGaps(t *testing.T) {
 				}
 			}
 			loop(1000)
-			for _, stalls := range []string{"client", "daemon"} {
-				gaps, worker := &client.Gaps, &client.Worker
+			for i, stalls := range []string{"daemon", "client"} {
+				gaps := &client.Gaps
 				if stalls == "daemon" {
-					gaps, worker = &daemon.Gaps, &daemon.Worker
+					gaps = &daemon.Gaps
 				}
-				inner := *worker
 				// Only the longest gaps are kept, and a busy machine adds its own: try again then.
 				found := false
 				var r record.ThreadReport
@@ -82,11 +87,10 @@ func TestGaps(t *testing.T) {
 				for tries := 5; tries > 0 && !found; tries-- {
 					gaps.Begin()
 					loop(1000)
-					*worker = &stalling{inner, cause.stall}
+					workers[i].next = cause.stall
 					from = machine.Monotonic()
 					loop(1)
 					to = machine.Monotonic()
-					*worker = inner
 					loop(1000)
 					gaps.Stop()
 					gaps.Report(&r)

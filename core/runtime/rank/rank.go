@@ -32,9 +32,9 @@ type Rank struct {
 
 	plan      record.Plan
 	transport transport.Transport
-	links     *inbox.Transport // nil unless mesh-proxied
-	siblings  *inbox.Transport // nil unless daemons delegate
-	shared    *shared          // nil until prepared
+	links     *inbox.Transport    // nil unless mesh-proxied
+	siblings  transport.Transport // nil unless daemons delegate
+	shared    *shared             // nil until prepared
 	state     loop.State
 	setup     *record.RankSetup // until the report of the first window
 	// sampleEvery is the latency sampling of the last window, or after a warm-up that of the next;
@@ -157,9 +157,11 @@ func (r *Rank) open(ctx context.Context) error {
 		}
 	}
 	if cfg.Delegate && cfg.Serves(r.plan.Rank) {
-		if r.siblings, err = openSiblings(w); err != nil {
+		siblings, err := openSiblings(w)
+		if err != nil {
 			return err
 		}
+		r.siblings = siblings
 	}
 	if cfg.Proxied() {
 		r.links, err = openLinks(cfg)
@@ -380,10 +382,11 @@ func (r *Rank) Close(ctx context.Context) error {
 	if r.shared != nil {
 		err = errors.Join(err, r.shared.close())
 	}
-	for _, memory := range []*inbox.Transport{r.links, r.siblings} {
-		if memory != nil {
-			err = errors.Join(err, memory.Close())
-		}
+	if r.links != nil {
+		err = errors.Join(err, r.links.Close())
+	}
+	if r.siblings != nil {
+		err = errors.Join(err, r.siblings.Close())
 	}
 	if r.transport != nil {
 		err = errors.Join(err, r.transport.Close())

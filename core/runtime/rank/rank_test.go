@@ -75,9 +75,17 @@ func clusterOn(t *testing.T, driver transport.Driver, cfg config.Config, idle st
 // clusterWith is cluster with plans that edit completes.
 func clusterWith(t *testing.T, driver transport.Driver, cfg config.Config,
 	edit func(*record.Plan)) []*Rank {
+	ranks, connect := unconnected(t, driver, cfg, edit)
+	connect()
+	return ranks
+}
+
+// unconnected is clusterWith with ranks that are connected by a function.
+func unconnected(t *testing.T, driver transport.Driver, cfg config.Config,
+	edit func(*record.Plan)) (ranks []*Rank, connect func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	t.Cleanup(cancel)
-	ranks := make([]*Rank, cfg.Ranks)
+	ranks = make([]*Rank, cfg.Ranks)
 	var workers []record.RankWorkers
 	for i := range ranks {
 		ranks[i] = New(driver, slog.New(slog.DiscardHandler))
@@ -95,10 +103,11 @@ func clusterWith(t *testing.T, driver transport.Driver, cfg config.Config,
 		require.Len(t, prepared.CPUs, pollers)
 		workers = append(workers, prepared.Workers)
 	}
-	for i := range ranks {
-		require.NoError(t, ranks[i].Connect(ctx, workers))
+	return ranks, func() {
+		for _, r := range ranks {
+			require.NoError(t, r.Connect(ctx, workers))
+		}
 	}
-	return ranks
 }
 
 // runAll applies load for one window on all ranks, like a host, and returns the report of rank 0

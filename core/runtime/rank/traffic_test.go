@@ -212,7 +212,7 @@ func checkTraffic(t *testing.T, cfg config.Config, ranks []*Rank) {
 			if d := thread.daemon; d != nil {
 				daemons++
 				if served[rank] += d.Requests(); cfg.Proxied() {
-					served[rank] -= d.Counts.Local
+					served[rank] -= d.Report(record.ThreadReport{}).Proxy.Local
 				}
 				continue
 			}
