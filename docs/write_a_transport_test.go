@@ -138,7 +138,7 @@ func TestExample(t *testing.T) {
 
 	// Against a transport of the repository, in turns. The plugins are in two directories.
 	command(t, "..", "go", "build", "-buildvcs=false", "-o",
-		filepath.Join(bin, "plugins", "transport-shm"), "./cmd/transport-shm")
+		filepath.Join(bin, "plugins", "transport-shm"), "./cmd/transports-libc")
 	ab := command(t, bin, transportbench, "ab", "--a", "transport=framed", "--b", "transport=shm",
 		"--profile", "pingpong",
 		"--duration", "50ms", "--warmup", "50ms", "--repeats", "6", "--most", "6", "--out",

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the command into bin/ and every plugin into bin/plugins/.
+# Builds the command into bin/, and into bin/plugins/ the programs of the plugins with a link for each.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -14,42 +14,42 @@ build() { # CGO TAGS OUTPUT PACKAGE...
 	CGO_ENABLED=$1 go build -buildvcs=false -ldflags "$ldflags" -tags "$2" -o "$3" "${@:4}"
 }
 
-build_plugin() { # CGO PLUGIN
-	local output=bin/plugins/transport-$2
-	if ! build "$1" "$(native_tags "$2")" "$output" "./cmd/transport-$2"; then
-		# A plugin left from an earlier build would be taken for this one.
-		rm -f "$output"
-		die "the $2 transport does not build"
+build_program() { # CGO PROGRAM
+	if ! build "$1" "$(native_tags "$2")" "bin/plugins/$2" "./cmd/$2"; then
+		# One left from an earlier build would be taken for this one.
+		rm -f "bin/plugins/$2"
+		for plugin in $(plugins_of "$2"); do rm -f "bin/plugins/transport-$plugin"; done
+		die "$2 does not build, the program of $(list_of "$2")"
 	fi
 }
+
+list_of() { plugins_of "$1" | paste -sd, - | sed 's/,/, /g'; } # PROGRAM
 
 build 0 "" bin/transportbench ./cmd/transportbench
 
 pure=() native=()
-for plugin in $(plugins); do
-	if [ -n "$(native_tags "$plugin")" ]; then native+=("$plugin"); else pure+=("$plugin"); fi
+for program in $(programs); do
+	if [ -n "$(native_tags "$program")" ]; then native+=("$program"); else pure+=("$program"); fi
 done
 # One command builds all of a kind: it keeps every processor busy, and linking alone would not. A tag of
-# another plugin's library has no effect. If one does not build, they are built one by one.
+# another program's library has no effect. If one does not build, they are built one by one.
 for kind in "0 ${pure[*]}" "1 ${native[*]}"; do
 	read -r cgo list <<<"$kind"
 	[ -n "$list" ] || continue
 	tags=
 	[ "$cgo" = 0 ] || tags=$(all_native_tags)
 	read -r -a list <<<"$list"
-	build "$cgo" "$tags" bin/plugins/ "${list[@]/#/./cmd/transport-}" 2>/dev/null ||
-		for plugin in "${list[@]}"; do build_plugin "$cgo" "$plugin"; done
-done
-
-for plugin in $(plugins); do
-	mapfile -t missing < <(native_missing "$plugin")
-	if [ ${#missing[@]} -gt 0 ]; then
-		say "the $plugin transport is a stub, or lacks a provider; for the real one: apt install ${missing[*]}, then make build"
-	fi
+	build "$cgo" "$tags" bin/plugins/ "${list[@]/#/./cmd/}" 2>/dev/null ||
+		for program in "${list[@]}"; do build_program "$cgo" "$program"; done
 done
 
 # The plugin of a transport that is no longer in the tree would still be found.
-for built in bin/plugins/transport-*; do
-	name=${built##*/transport-}
-	[ -d "cmd/transport-$name" ] || rm -f "$built"
+rm -f bin/plugins/transport-*
+for built in bin/plugins/*; do [ -d "cmd/${built##*/}" ] || rm -f "$built"; done
+for program in $(programs); do
+	for plugin in $(plugins_of "$program"); do ln -s "$program" "bin/plugins/transport-$plugin"; done
+	mapfile -t missing < <(native_missing "$program")
+	if [ ${#missing[@]} -gt 0 ]; then
+		say "$(list_of "$program"): a stub, or without a provider; for the real one: apt install ${missing[*]}, then make build"
+	fi
 done

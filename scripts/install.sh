@@ -29,16 +29,17 @@ built=${built:0:12}$modified
 old=$kept/$(cat "$root/lib/transportbench/revision" 2>/dev/null || echo unknown)
 if [ "${old##*/}" != unknown ] && [ "${old##*/}" != "$built" ] && [ ! -d "$old" ]; then
 	install -d "$old"
-	mv "$plugins"/transport-* "$old/"
+	mv "$plugins"/transport* "$old/"
 	# shellcheck disable=SC2012 # their names are revisions
 	ls -td "$kept"/* | tail -n +4 | xargs -r rm -r
 fi
-rm -f "$plugins"/transport-*
-install -m 755 bin/plugins/transport-* "$plugins/"
+rm -f "$plugins"/transport*
+install -m 755 bin/plugins/transports-* "$plugins/"
+cp -P bin/plugins/transport-* "$plugins/" # links to them
 echo "$built" >"$root/lib/transportbench/revision"
 install -m 755 bin/transportbench "$root/bin/"
 # Programs without symbols take a third less.
-if have strip; then strip "$root/bin/transportbench" "$plugins"/transport-*; fi
+if have strip; then strip "$root/bin/transportbench" "$plugins"/transports-*; fi
 install -m 644 bin/man/*.1 "$root/share/man/man1/"
 bin/transportbench completion bash >"$root/share/bash-completion/completions/transportbench"
 bin/transportbench completion zsh >"$root/share/zsh/site-functions/_transportbench"

@@ -1,37 +1,40 @@
 # shellcheck shell=bash
-# Which plugins want a native library. Source it after lib.sh.
+# The programs of the plugins, and which of them want a native library. Source it after lib.sh.
 #
-# A plugin that is not in the table is built without cgo. One that is gets the
+# The plugins that need the same library are one program, which each of them is a link to: a plugin by
+# itself has 14 MB, nearly all of which they share.
+#
+# A program that is not in the table is built without cgo. One that is gets the
 # build tag of each of its libraries that pkg-config finds; where one is
-# missing the plugin is built as a stub, or without the provider that needs it,
-# and says itself what to install.
+# missing its plugins are stubs, or without the provider that needs it,
+# and say themselves what to install.
 
-# plugin  pkg-config name  Debian package  build tag
+# program  pkg-config name  Debian package  build tag
 #
-# A plugin that opens its library at run time needs a C compiler and no more: its
+# A program that opens its library at run time needs a C compiler and no more: its
 # pkg-config name is a dash.
 native_table() {
 	cat "${NATIVE_TABLE:-/dev/fd/3}" 3<<-'TABLE'
-	ucxam ucx libucx-dev ucx
-	ofi libfabric libfabric-dev ofi
-	copyrpc  libibverbs  libibverbs-dev  ibverbs
-	erpc  libibverbs  libibverbs-dev  ibverbs
-	tcpx  -  gcc  cuda
+	transports-ucx        ucx         libucx-dev      ucx
+	transports-libfabric  libfabric   libfabric-dev   ofi
+	transports-verbs      libibverbs  libibverbs-dev  ibverbs
+	transports-libc       -           gcc             cuda
 	TABLE
 }
 
-# plugins prints the name of every plugin in the tree.
-plugins() {
+# programs prints the name of every program of plugins in the tree.
+programs() {
 	local dir
-	for dir in cmd/transport-*/; do
-		[ -d "$dir" ] || continue
-		dir=${dir%/}
-		echo "${dir#cmd/transport-}"
+	for dir in cmd/transports-*; do
+		[ ! -d "$dir" ] || echo "${dir#cmd/}"
 	done
 }
 
-# native_rows PLUGIN prints the plugin's lines of the table.
-native_rows() { native_table | awk -v plugin="$1" '$1 == plugin'; }
+# plugins_of PROGRAM prints the names of its plugins, which are the packages that it imports.
+plugins_of() { sed -n 's,^.*/plugins/\([a-z0-9]*\)"$,\1,p' cmd/"$1"/*.go | sort -u; }
+
+# native_rows PROGRAM prints the program's lines of the table.
+native_rows() { native_table | awk -v program="$1" '$1 == program'; }
 
 native_found() { [ "$1" = - ] || { have pkg-config && pkg-config --exists "$1"; }; }
 
@@ -41,7 +44,7 @@ native_compiler() {
 	have "${cc%% *}" && echo "$cc"
 }
 
-# native_tags PLUGIN prints the build tags, comma-separated, of the plugin's
+# native_tags PROGRAM prints the build tags, comma-separated, of the program's
 # libraries that can be used.
 native_tags() {
 	native_compiler >/dev/null || return 0
@@ -50,7 +53,7 @@ native_tags() {
 	done | sort -u | paste -sd, -
 }
 
-# native_missing PLUGIN prints the Debian packages that the plugin lacks.
+# native_missing PROGRAM prints the Debian packages that the program lacks.
 native_missing() {
 	[ -n "$(native_rows "$1")" ] || return 0
 	have pkg-config || echo pkg-config
@@ -81,12 +84,12 @@ golangci_lint() {
 	GOFLAGS="${GOFLAGS//-trimpath/} -buildvcs=false" go tool -modfile=tools/go.mod golangci-lint run --build-tags "$tags" "$@"
 }
 
-# all_native_tags prints the tags of every plugin, for tools that look at the
+# all_native_tags prints the tags of every program, for tools that look at the
 # whole tree. With netgo and osusergo, the packages that depend on net and on
 # os/user are the same as without cgo, and are compiled once for both.
 all_native_tags() {
-	local plugin list
-	list=$(for plugin in $(plugins); do native_tags "$plugin" | tr , '\n'; done |
+	local program list
+	list=$(for program in $(programs); do native_tags "$program" | tr , '\n'; done |
 		sed '/^$/d' | sort -u | paste -sd, -)
 	[ -z "$list" ] || echo "netgo,osusergo,$list"
 }

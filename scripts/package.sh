@@ -33,7 +33,7 @@ if [ -d "$assets" ]; then
 fi
 depends=$(go -C tools/package run ./bill -source "$PWD" -version "$version+$metadata" -time "$SOURCE_DATE_EPOCH" \
 	-npm "$embedded" -copyright "$tree/usr/share/doc/transportbench/copyright" -bom "$PWD/bin/package/$name.cdx.json" \
-	"$tree/usr/bin/transportbench" "$tree"/usr/lib/transportbench/plugins/*) || die "the licences are not known"
+	"$tree/usr/bin/transportbench" "$tree"/usr/lib/transportbench/plugins/transports-*) || die "the licences are not known"
 tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --transform "s,^\.,$name," \
 	-C "$tree/usr" -cf - . | gzip -n >"bin/package/$name.tar.gz"
 

@@ -36,20 +36,24 @@ fake() {
 }
 
 # new_module makes a tree with the scripts and one native plugin, "plain" and
-# "native", and a PATH in which neither apt nor sudo does anything.
+# "native", each a program, and a PATH in which neither apt nor sudo does anything.
 new_module() {
 	current=$1
 	rm -rf "$scratch/module" "$scratch/fakes"
-	mkdir -p "$scratch/module/cmd/"{transportbench,transport-plain,transport-native} \
+	mkdir -p "$scratch/module/cmd/"{transportbench,transports-plain,transports-native} \
 		"$scratch/module/"{core/pure,plugins/plain/internal,plugins/native} "$scratch/fakes"
 	cd "$scratch/module"
 	cp -r "$root/scripts" .
 	printf 'module transportbench\n\ngo 1.25.0\n' >go.mod
-	printf 'package main\n\nfunc main() {}\n' | tee cmd/transportbench/main.go >cmd/transport-plain/main.go
-	printf '//go:build !fakelib\n\npackage main\n\nfunc main() { println("stub") }\n' >cmd/transport-native/stub.go
+	for plugin in plain native; do
+		printf 'package %s\n' $plugin >plugins/$plugin/plugin.go
+		printf 'package main\n\nimport _ "transportbench/plugins/%s"\n' $plugin >cmd/transports-$plugin/plugins.go
+	done
+	printf 'package main\n\nfunc main() {}\n' | tee cmd/transportbench/main.go >cmd/transports-plain/main.go
+	printf '//go:build !fakelib\n\npackage main\n\nfunc main() { println("stub") }\n' >cmd/transports-native/stub.go
 	printf '//go:build fakelib && cgo\n\npackage main\n\nimport "C"\n\nfunc main() { println("native") }\n' \
-		>cmd/transport-native/native.go
-	printf 'native fakelib libfake-dev fakelib\n' >"$scratch/table"
+		>cmd/transports-native/native.go
+	printf 'transports-native fakelib libfake-dev fakelib\n' >"$scratch/table"
 	fake pkg-config <<<'exit 1'
 	fake apt-get <<<'echo "apt-get $*"; case "$*" in *install*) '"$scratch"'/on-install;; esac'
 	# shellcheck disable=SC2016 # it is the fake that expands them
@@ -67,7 +71,7 @@ with_fakes() {
 
 new_module "a plugin whose library is missing is built as a stub"
 with_fakes scripts/build.sh || fail "build.sh failed"
-expect "native transport is a stub" "libfake-dev"
+expect "native: a stub" "libfake-dev"
 with_output bin/plugins/transport-native && expect stub
 [ -x bin/plugins/transport-plain ] || fail "the other plugin was held up"
 
@@ -80,13 +84,13 @@ with_output bin/plugins/transport-native && expect native
 new_module "without a C compiler a library that is there makes a stub too"
 found
 with_fakes env CC=no-such-compiler scripts/build.sh || fail "build.sh failed"
-expect "native transport is a stub" "gcc libc6-dev"
+expect "native: a stub" "gcc libc6-dev"
 
 new_module "a plugin that does not build leaves no old one behind"
 mkdir -p bin/plugins && touch bin/plugins/transport-plain bin/plugins/transport-gone
-echo 'broken' >cmd/transport-plain/main.go
+echo 'broken' >cmd/transports-plain/main.go
 ! with_fakes scripts/build.sh || fail "build.sh did not fail"
-expect "the plain transport does not build"
+expect "transports-plain does not build, the program of plain"
 [ ! -e bin/plugins/transport-plain ] || fail "the old plugin is still there"
 
 new_module "a plugin that left the tree leaves bin"
@@ -118,16 +122,16 @@ packageable
 expect 'PREFIX: "x" is not an absolute path'
 mkdir -p root/opt/x/lib/transportbench/plugins && touch root/opt/x/lib/transportbench/plugins/transport-gone
 with_fakes scripts/install.sh /opt/x/ "$PWD/root" || fail "install.sh failed"
-(cd root/opt/x && find . -type f | sort) >"$scratch/output"
-expect ./bin/transportbench ./lib/transportbench/plugins/transport-native ./lib/transportbench/plugins/transport-plain \
+(cd root/opt/x && find . ! -type d | sort) >"$scratch/output"
+expect ./bin/transportbench ./lib/transportbench/plugins/transport{,s}-{native,plain} \
 	./share/man/man1/transportbench.1 ./share/bash-completion/completions/transportbench \
 	./share/zsh/site-functions/_transportbench ./share/fish/vendor_completions.d/transportbench.fish
 refuse transport-gone
 [ "$(cat root/opt/x/lib/transportbench/revision)" = 0123456789ab ] || fail "the revision is not that of what was built"
 echo ba9876543210 >root/opt/x/lib/transportbench/revision
 with_fakes scripts/install.sh /opt/x/ "$PWD/root" || fail "install.sh failed beside an older version"
-(cd root/opt/x && find . -type f | sort) >"$scratch/output"
-expect ./lib/transportbench/kept/ba9876543210/transport-plain ./lib/transportbench/plugins/transport-plain
+(cd root/opt/x && find . ! -type d | sort) >"$scratch/output"
+expect ./lib/transportbench/{kept/ba9876543210,plugins}/transport{,s}-plain
 printf 'func broken\n' >>cmd/transportbench/internal/man/main.go
 if [ "$(id -u)" -eq 0 ]; then
 	with_fakes scripts/install.sh /opt/x/ "$PWD/root" || fail "install.sh made the manual pages again as root"
@@ -144,8 +148,8 @@ for again in first second; do
 done
 cmp first second || fail "they differ"
 (cd bin/package && with_output sha256sum -c SHA256SUMS) || fail "SHA256SUMS is wrong"
-with_output cat bin/package/*.cdx.json && expect '"bomFormat": "CycloneDX"' '"purl": "pkg:golang/std@' '"name": "transport-plain"'
-with_output tar tzf bin/package/*.tar.gz && expect "_linux_$(go env GOARCH)/lib/transportbench/plugins/transport-plain"
+with_output cat bin/package/*.cdx.json && expect '"bomFormat": "CycloneDX"' '"purl": "pkg:golang/std@' '"name": "transports-plain"'
+with_output tar tvzf bin/package/*.tar.gz && expect "_linux_$(go env GOARCH)/lib/transportbench/plugins/transport-plain -> transports-plain"
 if have dpkg-deb; then
 	with_output dpkg-deb --info bin/package/*.deb && expect "Version: 1.2.3+g01234567" "Recommends: libucx0" "bash-completion" "Revision 0123456789abcdef"
 	refuse Depends # its programs are linked statically
@@ -176,7 +180,7 @@ echo 'date +%N >>bin/man/transportbench.1' >>scripts/man.sh
 git add . && git -c user.name=x -c user.email=x commit -qm x
 ! with_fakes scripts/release.sh || fail "release.sh did not fail"
 expect "two builds of the same commit differ"
-echo >>cmd/transport-plain/main.go
+echo >>cmd/transports-plain/main.go
 ! with_fakes scripts/release.sh || fail "release.sh did not fail"
 expect "commit or undo your changes first"
 unset GIT_CONFIG_GLOBAL RELEASE_CACHE
@@ -207,7 +211,7 @@ with_fakes scripts/setup.sh bench || fail "setup.sh failed"
 
 new_module "setup installs what is missing and says why"
 with_fakes scripts/setup.sh bench || fail "setup.sh failed"
-expect "installing libfake-dev with apt: the native transport needs it" \
+expect "installing libfake-dev with apt: needed by native" \
 	"apt-get update" "apt-get install -y --no-install-recommends" "libfake-dev"
 refuse "sudo"
 
@@ -219,7 +223,7 @@ expect "sudo -n env DEBIAN_FRONTEND=noninteractive apt-get install"
 new_module "a library that cannot be had holds nothing up"
 printf '#!/bin/bash\nexit 100\n' >"$scratch/on-install"
 with_fakes scripts/setup.sh bench || fail "setup.sh failed"
-expect "apt could not install libfake-dev" "going on without the native transport"
+expect "apt could not install libfake-dev" "going on without native"
 
 new_module "a system without apt is told what to install"
 rm "$scratch/fakes/apt-get"
@@ -246,7 +250,7 @@ expect "core/pure/pure_arm64.go: imports unsafe" 'plugins/plain/plain.go: import
 	"plugins/native/native.go: imports another plugin" core/lab/{Create,Truncate,Link,Symlink}.go
 
 new_module "what the import rules allow passes"
-rm -r cmd/transport-native
+rm -r cmd/transports-native
 printf 'package pure\n\nimport "unsafe"\n' >core/pure/memory_unsafe.go
 printf 'package lib\n\nimport "C"\n' >plugins/plain/internal/lib.go
 printf 'package plain\n\nimport _ "transportbench/plugins/plain/internal"\n' >plugins/plain/plain.go

@@ -32,12 +32,12 @@ if [ "${1:-bench}" = arm64 ]; then
 	exit 0
 fi
 
-# A library that cannot be had costs its own plugin only.
-for plugin in $(plugins); do
-	mapfile -t missing < <(native_missing "$plugin")
+# A library that cannot be had costs the plugins of its program only.
+for program in $(programs); do
+	mapfile -t missing < <(native_missing "$program")
 	if [ ${#missing[@]} -gt 0 ]; then
-		install_packages "the $plugin transport needs it" "${missing[@]}" ||
-			say "going on without the $plugin transport"
+		list=$(plugins_of "$program" | paste -sd' ' -)
+		install_packages "needed by $list" "${missing[@]}" || say "going on without $list"
 	fi
 done
 

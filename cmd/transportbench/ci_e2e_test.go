@@ -70,7 +70,7 @@ func slowShm(t *testing.T, dir string) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(overlay, replace, 0o600))
 	build := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-overlay", overlay, "-o",
-		dir+"/", "transportbench/cmd/transport-shm")
+		filepath.Join(dir, "transport-shm"), "transportbench/cmd/transports-libc")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, string(out))

@@ -41,14 +41,17 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(bin)
-	for directory, commands := range map[string][]string{
-		"": {"transportbench"},
-		"plugins": {"transport-shm", "transport-copyrpc", "transport-erpc", "transport-tcpx",
-			"transport-sockets",
-			"transport-calibration"},
-		"mixed": {"transport-shm"},
+	for _, b := range []struct {
+		directory, program string
+		names              []string
+	}{
+		{"", "transportbench", []string{"transportbench"}},
+		{"plugins", "transports-libc", []string{"transport-shm", "transport-tcpx",
+			"transport-sockets", "transport-calibration"}},
+		{"plugins", "transports-verbs", []string{"transport-copyrpc", "transport-erpc"}},
+		{"mixed", "transports-libc", []string{"transport-shm"}},
 	} {
-		if err := build(directory, commands); err != nil {
+		if err := build(b.directory, b.program, b.names...); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
@@ -59,17 +62,15 @@ func buildAndRun(m *testing.M) int {
 // prebuilt means that built is up to date, as in the guest, which cannot build.
 var prebuilt = os.Getenv("CI_PREBUILT") != ""
 
-// build builds commands without their native libraries, and links them into a directory of bin.
-// Those of mixed have other compiler settings, which make another runtime.
-func build(directory string, commands []string) error {
+// build builds a program without its native libraries, and links it into a directory of bin under
+// names. One of mixed has other compiler settings, which make another runtime.
+func build(directory, program string, names ...string) error {
 	arguments := []string{"build", "-buildvcs=false", "-trimpath", "-o",
 		filepath.Join(built, directory) + "/"}
 	if directory == "mixed" {
 		arguments = append(arguments, "-gcflags=-l")
 	}
-	for _, name := range commands {
-		arguments = append(arguments, "transportbench/cmd/"+name)
-	}
+	arguments = append(arguments, "transportbench/cmd/"+program)
 	cmd := exec.Command("go", arguments...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if !prebuilt {
@@ -77,8 +78,8 @@ func build(directory string, commands []string) error {
 			return fmt.Errorf("go %s: %w\n%s", strings.Join(arguments, " "), err, out)
 		}
 	}
-	for _, name := range commands {
-		if err := link(filepath.Join(built, directory, name),
+	for _, name := range names {
+		if err := link(filepath.Join(built, directory, program),
 			filepath.Join(bin, directory, name)); err != nil {
 			return err
 		}
@@ -89,6 +90,10 @@ func build(directory string, commands []string) error {
 // link makes target a link to the file source, or on another file system a copy.
 func link(source, target string) error {
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return err
+	}
+	source, err := filepath.EvalSymlinks(source) // a plugin of make build is one
+	if err != nil {
 		return err
 	}
 	if os.Link(source, target) == nil {
@@ -318,7 +323,7 @@ func buildUCXAM(t *testing.T) error {
 	t.Helper()
 	plugin := filepath.Join(bin, "plugins", "transport-ucxam")
 	build := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-tags", "ucx", "-o",
-		plugin, "transportbench/cmd/transport-ucxam")
+		plugin, "transportbench/cmd/transports-ucx")
 	build.Env = append(os.Environ(), "CGO_ENABLED=1")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("the plugin ucxam does not build: %w\n%s", err, out)

@@ -18,7 +18,7 @@ func buildForGPU(t *testing.T) (plugins string) {
 	t.Helper()
 	plugins = filepath.Join(bin, "gpu")
 	build := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-tags", "cuda",
-		"-o", filepath.Join(plugins, "transport-tcpx"), "transportbench/cmd/transport-tcpx")
+		"-o", filepath.Join(plugins, "transport-tcpx"), "transportbench/cmd/transports-libc")
 	build.Env = append(os.Environ(), "CGO_ENABLED=1")
 	output, err := build.CombinedOutput()
 	require.NoError(t, err, string(output))

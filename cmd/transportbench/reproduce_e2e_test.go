@@ -27,7 +27,7 @@ func TestReproduce(t *testing.T) {
 					t.Skipf("a row is of ucxam: %v", err)
 				}
 			case "kvstore":
-				require.NoError(t, build("plugins", []string{"transport-grpc"}))
+				require.NoError(t, build("plugins", "transports-libc", "transport-grpc"))
 				t.Cleanup(func() { os.Remove(filepath.Join(bin, "plugins", "transport-grpc")) })
 			}
 			reproduced(t, name)

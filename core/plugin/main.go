@@ -6,7 +6,9 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
@@ -23,10 +25,31 @@ const (
 	exitOrphaned = 3 // the host is gone
 )
 
-// Main is the main function of a plugin. It runs the command line and ends the process.
-func Main(driver transport.Driver) {
+// Main is the main function of a program of plugins. It is the plugin by whose file name,
+// transport-NAME, the program was started; one with a single plugin may have any name. It runs the
+// command line and ends the process.
+func Main(drivers ...transport.Driver) {
+	driver, err := named(os.Args[0], drivers)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(exitUsage)
+	}
 	go machine.ShareCalibrated() // it takes 10 ms, in which the host connects
 	Serve(driver, func(d transport.Driver) record.Control { return rank.New(d, slog.Default()) })
+}
+
+func named(program string, drivers []transport.Driver) (transport.Driver, error) {
+	if len(drivers) == 1 {
+		return drivers[0], nil
+	}
+	names := make([]string, len(drivers))
+	for i, d := range drivers {
+		if names[i] = "transport-" + d.Info().Name; names[i] == filepath.Base(program) {
+			return d, nil
+		}
+	}
+	return nil, fmt.Errorf("%s is the program of several plugins: start it by the name of a link, "+
+		"%s", program, strings.Join(names, ", "))
 }
 
 // Serve is [Main] with ranks that newRank makes, one at a time.

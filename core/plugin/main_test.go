@@ -38,6 +38,31 @@ func (d fakeDriver) Open(context.Context, transport.Config) (transport.Transport
 
 func noRank(transport.Driver) record.Control { panic("no rank was asked for") }
 
+func TestNamed(t *testing.T) {
+	one, two := describedDriver("one"), describedDriver("two")
+	for program, want := range map[string]transport.Driver{
+		"/a/transport-one": one, "transport-two": two} {
+		driver, err := named(program, []transport.Driver{one, two})
+		require.NoError(t, err)
+		require.Equal(t, want, driver)
+	}
+	driver, err := named("/a/anything", []transport.Driver{two})
+	require.NoError(t, err)
+	require.Equal(t, two, driver)
+	_, err = named("/a/transports-of-both", []transport.Driver{one, two})
+	require.EqualError(t, err, "/a/transports-of-both is the program of several plugins: start it "+
+		"by the name of a link, transport-one, transport-two")
+}
+
+// describedDriver is a driver with a name and no more.
+type describedDriver string
+
+func (d describedDriver) Info() transport.Info { return transport.Info{Name: string(d)} }
+
+func (describedDriver) Open(context.Context, transport.Config) (transport.Transport, error) {
+	return nil, transport.ErrUnsupported
+}
+
 type brokenWriter struct{}
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }

@@ -1,7 +1,7 @@
 package report
 
 import (
-	"path/filepath"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -124,10 +124,10 @@ func TestRankingOfSeveralSets(t *testing.T) {
 // The transports of this repository have a colour each, whatever else a report shows.
 func TestLooks(t *testing.T) {
 	seen := map[int]string{}
-	mains, err := filepath.Glob("../../../../cmd/transport-*")
+	plugins, err := os.ReadDir("../../../../plugins")
 	require.NoError(t, err)
-	for _, dir := range mains {
-		name := strings.TrimPrefix(filepath.Base(dir), "transport-")
+	for _, plugin := range plugins {
+		name := plugin.Name()
 		if name == set.ReferenceTransport {
 			continue
 		}

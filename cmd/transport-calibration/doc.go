@@ -1,2 +1,0 @@
-// Command transport-calibration is the plugin of the transport with a known cost.
-package main

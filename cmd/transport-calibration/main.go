@@ -1,8 +1,0 @@
-package main
-
-import (
-	"transportbench/core/plugin"
-	"transportbench/plugins/calibration"
-)
-
-func main() { plugin.Main(calibration.Driver{}) }

@@ -1,2 +1,0 @@
-// Command transport-copyrpc is the plugin of the copyrpc transport.
-package main

@@ -1,8 +1,0 @@
-package main
-
-import (
-	"transportbench/core/plugin"
-	"transportbench/plugins/copyrpc"
-)
-
-func main() { plugin.Main(copyrpc.Driver{}) }

@@ -1,2 +1,0 @@
-// Command transport-erpc is the plugin of the erpc transport.
-package main

@@ -1,2 +1,0 @@
-// Command transport-grpc is the plugin of the grpc transport.
-package main

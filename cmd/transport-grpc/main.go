@@ -1,8 +1,0 @@
-package main
-
-import (
-	"transportbench/core/plugin"
-	"transportbench/plugins/grpc"
-)
-
-func main() { plugin.Main(grpc.Driver{}) }

@@ -1,2 +1,0 @@
-// Command transport-shm is the plugin of the shared-memory transport.
-package main

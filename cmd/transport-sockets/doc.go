@@ -1,2 +1,0 @@
-// Command transport-sockets is the plugin of the sockets transport.
-package main

@@ -1,8 +1,0 @@
-package main
-
-import (
-	"transportbench/core/plugin"
-	"transportbench/plugins/sockets"
-)
-
-func main() { plugin.Main(sockets.Driver{}) }

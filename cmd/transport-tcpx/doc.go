@@ -1,2 +1,0 @@
-// Command transport-tcpx is the plugin of the tcpx transport.
-package main

@@ -1,8 +1,0 @@
-package main
-
-import (
-	"transportbench/core/plugin"
-	"transportbench/plugins/tcpx"
-)
-
-func main() { plugin.Main(tcpx.Driver{}) }

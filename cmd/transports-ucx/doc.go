@@ -1,0 +1,2 @@
+// Command transports-ucx is the program of the plugin over UCX.
+package main

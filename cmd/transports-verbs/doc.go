@@ -1,0 +1,3 @@
+// Command transports-verbs is the program of the plugins that use libibverbs: it is the plugin by
+// whose name it is started.
+package main
