@@ -148,7 +148,7 @@ for again in first second; do
 done
 cmp first second || fail "they differ"
 (cd bin/package && with_output sha256sum -c SHA256SUMS) || fail "SHA256SUMS is wrong"
-with_output cat bin/package/*.cdx.json && expect '"bomFormat": "CycloneDX"' '"purl": "pkg:golang/std@' '"name": "transports-plain"'
+with_output cat bin/package/*.cdx.json && expect '"bomFormat": "CycloneDX"' '"id": "BSD-3-Clause"' '"purl": "pkg:golang/std@' '"name": "transports-plain"'
 with_output tar tvzf bin/package/*.tar.gz && expect "_linux_$(go env GOARCH)/lib/transportbench/plugins/transport-plain -> transports-plain"
 if have dpkg-deb; then
 	with_output dpkg-deb --info bin/package/*.deb && expect "Version: 1.2.3+g01234567" "Recommends: libucx0" "bash-completion" "Revision 0123456789abcdef"

@@ -34,6 +34,7 @@ type part struct {
 	Version    string     `json:"version,omitempty"`
 	Purl       string     `json:"purl,omitempty"`
 	Hashes     []hash     `json:"hashes,omitempty"`
+	Licences   []licensed `json:"licenses,omitempty"`
 	Properties []property `json:"properties,omitempty"`
 
 	licence string
@@ -42,6 +43,12 @@ type part struct {
 type hash struct {
 	Alg     string `json:"alg"`
 	Content string `json:"content"`
+}
+
+type licensed struct {
+	Licence struct {
+		ID string `json:"id"`
+	} `json:"license"`
 }
 
 type property struct {
@@ -69,6 +76,9 @@ func main() {
 	slices.SortFunc(parts, func(a, b part) int {
 		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Name, b.Name))
 	})
+	for i := range parts {
+		parts[i].Licences = identify(parts[i])
+	}
 	check(os.WriteFile(*copyright, licences(parts, *version), 0o644))
 	check(os.WriteFile(*bom, bill(parts, *version, time.Unix(*built, 0)), 0o644))
 	if libc != "" {
@@ -123,6 +133,26 @@ func licence(dir string) string {
 		log.Fatalf("%s has no licence file", dir)
 	}
 	return strings.Join(texts, "\n\n")
+}
+
+// identify returns the SPDX identifiers of the licences in a part's text. Each is recognised by words
+// that it contains and, for BSD-2-Clause, by words that it lacks.
+func identify(p part) (list []licensed) {
+	text := strings.ToLower(strings.Join(strings.Fields(p.licence), " "))
+	for _, l := range [][3]string{
+		{"Apache-2.0", "apache license"}, {"MPL-2.0", "mozilla public license"},
+		{"MIT", "permission is hereby granted, free of charge"}, {"BSD-3-Clause", "neither the name"},
+		{"BSD-2-Clause", "redistribution and use in source", "neither the name"},
+	} {
+		if strings.Contains(text, l[1]) && (l[2] == "" || !strings.Contains(text, l[2])) {
+			list = append(list, licensed{})
+			list[len(list)-1].Licence.ID = l[0]
+		}
+	}
+	if list == nil && text != "" {
+		log.Fatalf("%s: its licence is none that this command knows", p.Name)
+	}
+	return list
 }
 
 func licences(parts []part, version string) []byte {
