@@ -195,9 +195,9 @@ func (c calibrationText) power(d *calibration.Document) {
 	if len(rows) == 0 {
 		return
 	}
-	c.title("Power", fmt.Sprintf("trials that told a change from none, or called it (diff, %s): %s",
+	c.title("Power", fmt.Sprintf("trials that detected a change, and that called it (diff, %s): %s",
 		format.Share(compare.Defaults().Floor), rows[0].Load))
-	t := doc.NewTable("over", ">repeats", ">injected", ">trials", ">told", ">share",
+	t := doc.NewTable("over", ">repeats", ">injected", ">trials", ">detected", ">share",
 		">95% interval", ">called", ">wrong direction")
 	for _, p := range rows {
 		over := p.Class

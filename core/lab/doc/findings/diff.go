@@ -523,8 +523,8 @@ func Ranking(r *compare.Ranking) *doc.Doc {
 	for _, group := range r.Groups {
 		out.Note("%s %s: %s", group.Cell, group.Metric, lettersOf(group))
 	}
-	out.Line("groups: values without a letter in common are told apart, those with one are not; " +
-		"? has too few repeats; 2x: the best is twice as good")
+	out.Line("groups: values without a letter in common differ significantly; ? has too few " +
+		"repeats; 2x: the best is twice as good")
 	out.Gap()
 	for _, d := range r.Across {
 		out.Remark("compared across different " + d.String())
@@ -539,7 +539,7 @@ func Ranking(r *compare.Ranking) *doc.Doc {
 			"interval and the ratios of the groups take in the windows of all states")
 	}
 	notes.Remark("by: of the medians; its interval is of the shift between the best and the " +
-		"second, which the test is about; a winner is told apart from all others")
+		"second, which the test is about; a winner differs significantly from all others")
 	out.Fold("notes", notes)
 	return out
 }

@@ -15,7 +15,7 @@ import (
 const maxVerdicts = 8
 
 // Verdicts returns one line for each closed loop of a set: which transport has the best throughput,
-// or which ones cannot be told apart. Loads with the same outcome share a line. It is empty if no
+// or which ones do not differ significantly. Loads with the same outcome share a line. It is empty if no
 // two transports have a load in common.
 func Verdicts(s *set.Set) *doc.Doc {
 	out := new(doc.Doc)
@@ -44,7 +44,10 @@ func Verdicts(s *set.Set) *doc.Doc {
 		if i >= maxVerdicts {
 			part = more
 		}
-		part.Paragraph(andList(loads[outcome]) + ": " + outcome)
+		if len(ranking.Groups) > 1 {
+			outcome = andList(loads[outcome]) + ": " + outcome
+		}
+		part.Paragraph(outcome)
 	}
 	out.Fold(format.Count(len(outcomes)-maxVerdicts, "more verdict"), more)
 	return out

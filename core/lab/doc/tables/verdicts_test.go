@@ -2,6 +2,7 @@ package tables
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,6 +19,14 @@ func TestVerdicts(t *testing.T) {
 	var out bytes.Buffer
 	write(&out, Verdicts(s))
 	doctest.Golden(t, "verdicts.txt", out.String())
+
+	// One load alone needs no name.
+	s.Cells = slices.DeleteFunc(s.Cells, func(c set.Cell) bool {
+		return c.Config["profile"] != "pingpong"
+	})
+	out.Reset()
+	write(&out, Verdicts(s))
+	require.Regexp(t, "^shm has the best throughput", out.String())
 
 	lead := 0.2
 	group := compare.Candidates{Metric: result.Throughput, Better: result.Higher,

@@ -107,10 +107,10 @@ function rankingFigure(rankings) {
     if (at < 0) return el("td", { class: "right quiet" }, "-");
     const { cell, group, again } = l.cells[at], m = metricOf(cell, metric), about = [labelOf(cell), m.line, d.cells.states[cell]];
     return el("td", { class: "right" + (at === 0 ? " first" : "") + (again ? " quiet" : "") }, el("a", { href: "#cell-" + cell, title: about.filter(Boolean).join("; ") }, m.text.replace(" op/s", "")),
-      el("sup", { title: "cells of a row with a letter in common cannot be told apart; ? has too few repeats" }, group || "?"),
+      el("sup", { title: "cells of a row with a letter in common do not differ significantly; ? has too few repeats" }, group || "?"),
       again ? null : el("span", { class: "limit" }, markOf(cell), " ", d.cells.limit[cell] || "\u00a0"));
   };
-  const caption = `Medians of ${rankingTitles[metric] || metric}${metric === "throughput" ? " in op/s" : ""}, the best of each row bold. Transports of a row with a letter in common cannot be told apart. Below, as a multiple of what the bare medium needs for the same load (1 x is the limit).`;
+  const caption = `Medians of ${rankingTitles[metric] || metric}${metric === "throughput" ? " in op/s" : ""}, the best of each row bold. Transports of a row with a letter in common do not differ significantly. Below, as a multiple of what the bare medium needs for the same load (1 x is the limit).`;
   return el("div", {}, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Ranking" },
     el("table", { class: "ranking" }, el("caption", {}, caption),
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "load"), d.sets.length > 1 ? el("th", { scope: "col" }, "set") : null, columns.map((s) => el("th", { scope: "col", class: "right" }, swatch(s), " ", d.series[s].transport)))),
