@@ -15,8 +15,8 @@ import (
 const maxVerdicts = 8
 
 // Verdicts returns one line for each closed loop of a set: which transport has the best throughput,
-// or which ones do not differ significantly. Loads with the same outcome share a line. It is empty if no
-// two transports have a load in common.
+// or which ones do not differ significantly. Loads with the same outcome share a line. It is empty
+// if no two transports have a load in common.
 func Verdicts(s *set.Set) *doc.Doc {
 	out := new(doc.Doc)
 	o := compare.Defaults()
