@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"transportbench/core/transport"
 	"transportbench/core/transporttest"
@@ -81,8 +82,13 @@ func TestOwnFailuresAreReported(t *testing.T) {
 func overPlainTCP(t *testing.T) {
 	bound := bounce.Hooks
 	t.Cleanup(func() { bounce.Hooks = bound })
-	bounce.Hooks.CheckNIC = func(*bounce.Setup) error { return nil }
+	bounce.Hooks.CheckNIC = func(*bounce.Setup, *bounce.GPU) error { return nil }
 	bounce.Hooks.OpenNIC = func(o devmem.Options) (*devmem.Binding, error) {
+		if o.Export != nil {
+			descriptor, err := o.Export(o.Size, o.Extra)
+			require.NoError(t, err)
+			require.NoError(t, unix.Close(descriptor))
+		}
 		return &devmem.Binding{ID: 7, Memory: make([]byte, o.Size+o.Extra)}, nil
 	}
 }
@@ -93,4 +99,20 @@ func TestConformanceOverDmabuf(t *testing.T) {
 	overPlainTCP(t)
 	transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Kill: kill, MaxPayload: 20000,
 		Options: map[string]string{"mode": "devmem", "chunk": "16KiB", "sockets": "2"}})
+}
+
+// TestDmabufOfGPU: bytes that the NIC did not put into the GPU's memory are unpacked from there,
+// too.
+func TestDmabufOfGPU(t *testing.T) {
+	overPlainTCP(t)
+	fakeGPUs(t)
+	a, b := pairOf(t, map[string]string{"mode": "devmem", "unpack": "kernel",
+		"dmabuf-memory": "device"}, nil)
+	require.Equal(t, "device", b.endpoint.Properties().Notes["dmabuf_memory"])
+	a.post(t, []byte("payload"))
+	e := b.await(t, a)
+	require.Equal(t, "payl", string(e.Payload))
+	got := make([]byte, 7)
+	require.NoError(t, b.worker.unpacker.Unpacker.(bounce.Reader).Read(got, b.destination(t, 7)))
+	require.Equal(t, "payload", string(got))
 }

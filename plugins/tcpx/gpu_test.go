@@ -348,6 +348,12 @@ func TestSendMemoryIsRefused(t *testing.T) {
 		require.ErrorContains(t, err, `option "send-memory": device needs mode=gpu`)
 		require.NotContains(t, err.Error(), "\n")
 	}
+	for _, raw := range []map[string]string{{}, {"mode": "gpu"}, {"mode": "devmem"},
+		{"mode": "devmem", "unpack": "copy-engine"}} {
+		raw["dmabuf-memory"] = "device"
+		_, err := resolveOptions(options(t, raw))
+		require.ErrorContains(t, err, `option "dmabuf-memory": device needs mode=devmem`)
+	}
 	a, b := pairOf(t, map[string]string{"mode": "gpu"}, map[string]string{"send-memory": "device"})
 	require.ErrorIs(t, b.worker.ReserveDevice(1, 10), transport.ErrUnsupported)
 	require.ErrorIs(t, a.worker.WriteDevice(1, nil), transport.ErrUnsupported)

@@ -63,7 +63,7 @@ type Unpacker interface {
 // Allocator hands out bounce memory: it receives bytes from data sockets and returns
 // them as fragments. All methods but Memory and Close are on the data path.
 type Allocator interface {
-	// Memory returns bounce memory as the processor sees it; nil if it cannot.
+	// Memory returns bounce memory as the processor sees it, after Fetch if there is one.
 	Memory() []byte
 	// Reserve sets pages aside for a request that begins, so that every request that has
 	// begun can end. held reports whether the connection has reserved pages already: one
@@ -82,6 +82,13 @@ type Allocator interface {
 // Forgetter is an [Allocator] that keeps state per socket. Forget is called before the
 // descriptor is closed and can become another socket's.
 type Forgetter interface{ Forget(fd int) }
+
+// Fetcher is an [Allocator] whose memory may lie in a device. Fetch copies size bytes from an
+// offset on to Memory, which need not have had them before. It blocks until the device has done
+// that.
+type Fetcher interface {
+	Fetch(source uint32, size int) error
+}
 
 // Preallocator is an [Allocator] that can choose the pages before the bytes arrive.
 // Preallocate appends the fragments of a chunk of size bytes, one page each.

@@ -28,6 +28,8 @@ type DmabufConfig struct {
 	Split     bool   // turn header split on
 	Request   int    // bytes of the largest request
 	Peers     int
+	// Device has the dmabuf in its memory, which it unpacks by its kernel; nil for the host's.
+	Device *GPU
 	// Sync makes the NIC's writes visible to the processor after each receive.
 	Sync bool
 	// Patience is how long a receive may find no room before that is an error.
@@ -51,12 +53,18 @@ func (c *DmabufConfig) Memory() int { return c.dmabufSize() + c.linearPages()*Pa
 
 // Options returns how the dmabuf is to be bound, for [devmem.Open] and [devmem.Check].
 func (c *DmabufConfig) Options() devmem.Options {
-	return devmem.Options{Interface: c.Interface, Queue: c.Queue, Split: c.Split,
+	o := devmem.Options{Interface: c.Interface, Queue: c.Queue, Split: c.Split,
 		Size: c.dmabufSize(), Extra: c.linearPages() * PageSize}
+	if c.Device != nil {
+		o.Export = func(size, extra int) (int, error) {
+			return c.Device.unpacker.Export(size, size+extra)
+		}
+	}
+	return o
 }
 
-// Dmabuf is bounce memory that a NIC fills. It lies in the host's memory (/dev/udmabuf),
-// so that processors and GPUs alike can unpack it. The code follows the kernel's
+// Dmabuf is bounce memory that a NIC fills. It lies in the host's memory (/dev/udmabuf), so that
+// processors and GPUs alike can unpack it, or in a GPU's. The code follows the kernel's
 // Documentation/networking/devmem.rst; it has not run on a NIC yet.
 type Dmabuf struct {
 	budget
@@ -67,6 +75,7 @@ type Dmabuf struct {
 	}
 	dontNeed func(socket int, ranges []devmem.TokenRange) (int, error)
 	sync     bool
+	device   *GPU // that has the dmabuf; nil if it is the host's
 
 	buffers [][]byte       // of one receive
 	pieces  []devmem.Piece // of one receive
@@ -126,6 +135,7 @@ func NewDmabuf(b *devmem.Binding, c *DmabufConfig) *Dmabuf {
 	size := c.dmabufSize()
 	d := &Dmabuf{
 		budget: newBudget(c.Request, c.Peers), binding: b, size: size, sync: c.Sync,
+		device:   c.Device,
 		receiver: devmem.NewReceiver(sock.MaxVectors, MaxFragments), dontNeed: devmem.DontNeed,
 		buffers: make([][]byte, sock.MaxVectors), pieces: make([]devmem.Piece, MaxFragments),
 		pages: make([]uint32, c.linearPages()), users: make([]uint16, c.linearPages()),
@@ -144,6 +154,14 @@ func NewDmabuf(b *devmem.Binding, c *DmabufConfig) *Dmabuf {
 
 // Memory implements [Allocator].
 func (d *Dmabuf) Memory() []byte { return d.binding.Memory }
+
+// Fetch implements [Fetcher].
+func (d *Dmabuf) Fetch(source uint32, size int) error {
+	if d.device == nil || int(source) >= d.size {
+		return nil
+	}
+	return localGPU(d.device.unpacker.Fetch(source, size))
+}
 
 // Forget implements [Forgetter]: the kernel drops a socket's tokens when it closes.
 func (d *Dmabuf) Forget(fd int) {

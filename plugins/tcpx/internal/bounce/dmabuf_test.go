@@ -3,6 +3,7 @@ package bounce
 import (
 	"bytes"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 	"time"
 
@@ -13,6 +14,8 @@ import (
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/devmem"
 	"transportbench/plugins/tcpx/internal/devmem/devmemtest"
+	"transportbench/plugins/tcpx/internal/gpu"
+	"transportbench/plugins/tcpx/internal/gpu/gputest"
 )
 
 const testBinding = 7
@@ -26,6 +29,7 @@ type nic struct {
 	streams map[int][]byte            // by socket: what has not come yet
 	tokens  map[int]map[uint32]uint32 // by socket: the page of each token
 	free    []uint32                  // pages of the dmabuf
+	memory  []byte                    // the dmabuf
 	next    uint32                    // token
 }
 
@@ -65,7 +69,7 @@ func (n *nic) Receive(socket int, buffers [][]byte, pieces int) (got int, contro
 			page := n.free[len(n.free)-1]
 			n.free = n.free[:len(n.free)-1]
 			at := int(page)*PageSize + n.random.IntN(PageSize-size+1)
-			copy(n.d.Memory()[at:], stream[:size])
+			copy(n.memory[at:], stream[:size])
 			n.next++
 			n.tokens[socket][n.next] = page
 			control = append(control, devmemtest.Dmabuf(uint64(at), uint32(size), n.next,
@@ -103,14 +107,25 @@ func (n *nic) dontNeed(socket int, ranges []devmem.TokenRange) (taken int, err e
 	return taken, nil
 }
 
-// newNIC returns bounce memory over a fake NIC.
-func newNIC(t testing.TB, seed uint64, sockets, bytes int) *nic {
-	c := &DmabufConfig{Interface: "eth7", Request: 8 << 10, Peers: 1, Patience: time.Minute,
-		Steering: "the steering command"}
+// newNIC returns bounce memory over a fake NIC, in the memory of a GPU unless device is nil.
+func newNIC(t testing.TB, device *GPU, seed uint64, sockets, bytes int) *nic {
+	c := &DmabufConfig{Device: device, Interface: "eth7", Request: 8 << 10, Peers: 1,
+		Patience: time.Minute, Steering: "the steering command"}
 	size := c.dmabufSize()
 	n := &nic{t: t, random: rand.New(rand.NewPCG(seed, 1)), streams: map[int][]byte{},
 		tokens: map[int]map[uint32]uint32{}}
 	n.d = NewDmabuf(&devmem.Binding{ID: testBinding, Memory: make([]byte, c.Memory())}, c)
+	n.memory = n.d.Memory()
+	if device != nil {
+		o := c.Options()
+		descriptor, err := o.Export(o.Size, o.Extra)
+		require.NoError(t, err)
+		n.memory, err = unix.Mmap(descriptor, gputest.ExportedAt, size,
+			unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		require.NoError(t, err)
+		require.NoError(t, unix.Close(descriptor))
+		t.Cleanup(func() { require.NoError(t, unix.Munmap(n.memory)) })
+	}
 	n.d.receiver, n.d.dontNeed = n, n.dontNeed
 	for page := range size / PageSize {
 		n.free = append(n.free, uint32(page))
@@ -126,7 +141,7 @@ func newNIC(t testing.TB, seed uint64, sockets, bytes int) *nic {
 func TestDmabuf(t *testing.T) {
 	for seed := range uint64(20) {
 		const sockets, size = 3, 200 << 10
-		n := newNIC(t, seed, sockets, size)
+		n := newNIC(t, nil, seed, sockets, size)
 		want, got := map[int][]byte{}, map[int][]byte{}
 		for socket, stream := range n.streams {
 			want[socket] = stream
@@ -176,6 +191,55 @@ func TestDmabuf(t *testing.T) {
 	}
 }
 
+// TestDmabufOfGPU: a GPU unpacks what the NIC put into its memory together with what came through
+// the host, and the host sees the bytes that it fetches.
+func TestDmabufOfGPU(t *testing.T) {
+	const size = 60 << 10
+	for seed := range uint64(10) {
+		fake := &gputest.Device{}
+		g, err := NewGPU(gpu.Config{Mode: gpu.Kernel,
+			Open: func() (gpu.Device, error) { return fake.Open() }})
+		require.NoError(t, err)
+		n := newNIC(t, g, seed, 1, size)
+		_, err = NewSlots(n.d, g)
+		require.NoError(t, err)
+		want := n.streams[0]
+		to, err := g.Allocate(64 << 10)
+		require.NoError(t, err)
+		for at := 0; at < size; {
+			more := make([]Fragment, 40)
+			_, count, err := n.d.Receive(0, 8<<10, Fragment{}, more)
+			require.NoError(t, err)
+			begin := at
+			for i := range more[:count] {
+				f := &more[i]
+				f.Destination = uint32(at - begin)
+				require.NoError(t, n.d.Fetch(f.Source, int(f.Length)))
+				require.True(t, bytes.Equal(want[at:at+int(f.Length)],
+					n.d.Memory()[f.Source:f.Source+f.Length]))
+				at += int(f.Length)
+			}
+			if count == 0 {
+				continue
+			}
+			require.NoError(t, g.Launch(0, more[:count], to.Slice(begin, at-begin)))
+			for done := false; !done; runtime.Gosched() {
+				done, err = g.Done(0)
+				require.NoError(t, err)
+			}
+			n.d.Give(more[:count], 0)
+		}
+		got := make([]byte, size)
+		require.NoError(t, g.Read(got, to))
+		require.True(t, bytes.Equal(want, got))
+		require.NoError(t, g.Free(to))
+		require.NoError(t, g.Close())
+		require.Empty(t, fake.Mistakes())
+		require.Positive(t, n.d.counts.linearBytes)
+		require.Positive(t, n.d.counts.dmabufBytes)
+	}
+}
+
 // fixed is a receiver that returns the same again and again.
 type fixed struct {
 	n       int
@@ -200,12 +264,12 @@ func TestDmabufRefuses(t *testing.T) {
 		"another binding": {fixed{10, devmemtest.Dmabuf(0, 10, 1, testBinding+1)},
 			devmem.ErrBinding},
 	} {
-		n := newNIC(t, 1, 0, 0)
+		n := newNIC(t, nil, 1, 0, 0)
 		n.d.receiver = c.receiver
 		_, _, err := n.d.Receive(3, 100, Fragment{}, more)
 		require.ErrorIs(t, err, c.err, name)
 	}
-	n := newNIC(t, 1, 1, 1<<20)
+	n := newNIC(t, nil, 1, 1, 1<<20)
 	n.d.receiver = fixed{10, devmemtest.Dmabuf(0, 10, 1, testBinding)}
 	n.d.dontNeed = func(int, []devmem.TokenRange) (int, error) { return 0, nil }
 	_, count, err := n.d.Receive(0, 100, Fragment{}, more)
@@ -232,7 +296,7 @@ func TestDmabufStarves(t *testing.T) {
 			"a request has come in 2048 pieces"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := newNIC(t, 1, 1, 0)
+			n := newNIC(t, nil, 1, 1, 0)
 			n.d.receiver = c.receiver
 			n.d.dontNeed = func(_ int, ranges []devmem.TokenRange) (taken int, err error) {
 				for _, r := range ranges {

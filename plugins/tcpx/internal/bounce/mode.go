@@ -40,6 +40,12 @@ const (
 	sendDevice = "device"
 )
 
+// Values of the option dmabuf-memory.
+const (
+	dmabufHost   = "host"
+	dmabufDevice = "device"
+)
+
 // mode is a kind of bounce memory and the unpackers that it can be combined with.
 type mode struct {
 	name      string
@@ -90,6 +96,12 @@ var Options = []transport.Option{
 			"gpu, from which they are copied to the host a chunk at a time",
 	},
 	{
+		Name: "dmabuf-memory", Type: transport.TypeString, Default: dmabufHost,
+		Allowed: []string{dmabufHost, dmabufDevice},
+		Help: "where the NIC of mode devmem puts payloads: device is the memory of the GPU that " +
+			"unpacks",
+	},
+	{
 		Name: "interface", Type: transport.TypeString, Default: "",
 		Help: "the NIC of mode devmem, such as eth0",
 	},
@@ -104,8 +116,8 @@ var Options = []transport.Option{
 	},
 }
 
-// Resolve resolves the options mode, unpack and send-memory. Mode auto takes the mode with the most
-// hardware that allows the unpacker and can be opened here.
+// Resolve resolves the options mode, unpack, send-memory and dmabuf-memory. Mode auto takes the
+// mode with the most hardware that allows the unpacker and can be opened here.
 func (s *Setup) Resolve(options transport.Values) error {
 	s.options = options
 	if err := s.resolveMode(options.String("mode"), options.String("unpack")); err != nil {
@@ -115,6 +127,12 @@ func (s *Setup) Resolve(options transport.Values) error {
 	if s.DeviceSend && (s.mode.name != modeGPU || !s.OnGPU()) {
 		return refuse("send-memory",
 			"device needs mode=gpu with a GPU that unpacks, and this is mode=%s with unpack=%s",
+			s.mode.name, s.Unpack)
+	}
+	s.DeviceDmabuf = options.String("dmabuf-memory") == dmabufDevice
+	if s.DeviceDmabuf && (!s.ByNIC() || s.Unpack != unpackKernel) {
+		return refuse("dmabuf-memory",
+			"device needs mode=devmem with unpack=kernel, and this is mode=%s with unpack=%s",
 			s.mode.name, s.Unpack)
 	}
 	return nil
@@ -161,6 +179,7 @@ func (s *Setup) Describe(p *transport.Properties) {
 	}
 	if s.ByNIC() {
 		p.Notes["interface"] = s.NIC()
+		p.Notes["dmabuf_memory"] = s.options.String("dmabuf-memory")
 		p.Notes["data_port"] = fmt.Sprint(s.DataPort)
 	}
 	if s.AutoNote != "" {

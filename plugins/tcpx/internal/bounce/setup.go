@@ -17,7 +17,9 @@ import (
 type Setup struct {
 	Unpack     string // never auto
 	DeviceSend bool   // calls may have their payloads in the GPU's memory
-	AutoNote   string // what mode auto took and why; else empty
+	// DeviceDmabuf is set if a NIC puts payloads into the GPU's memory.
+	DeviceDmabuf bool
+	AutoNote     string // what mode auto took and why; else empty
 
 	Request    int           // bytes of a full request
 	Peers      int           // of a worker
@@ -37,7 +39,7 @@ type Setup struct {
 // Hooks are the calls that reach hardware. Tests replace them.
 var Hooks = struct {
 	OpenGPU  func(ordinal int) (gpu.Device, error)
-	CheckNIC func(s *Setup) error
+	CheckNIC func(s *Setup, device *GPU) error
 	OpenNIC  func(o devmem.Options) (*devmem.Binding, error)
 }{
 	OpenGPU: func(ordinal int) (gpu.Device, error) {
@@ -81,22 +83,23 @@ func (s *Setup) Available() error { return s.mode.available(s) }
 
 // Open makes the bounce memory and the unpacker of a worker.
 func (s *Setup) Open() (memory Allocator, unpacker *Slots, err error) {
+	var u Unpacker
+	var device *GPU
+	if s.OnGPU() || s.mode.name == modeGPU { // with unpack=none, too
+		if device, err = s.openGPU(); err != nil {
+			return nil, nil, err
+		}
+		u = device
+	} else {
+		u = NewHost(s.Workers)
+	}
 	if s.ByNIC() {
-		memory, err = s.openDmabuf()
+		memory, err = s.openDmabuf(device)
 	} else {
 		memory, err = NewPages(s.Request, s.Peers)
 	}
 	if err != nil {
-		return nil, nil, err
-	}
-	var u Unpacker
-	if s.OnGPU() || s.mode.name == modeGPU { // with unpack=none, too
-		u, err = s.openGPU()
-	} else {
-		u = NewHost(s.Workers)
-	}
-	if err != nil {
-		return nil, nil, errors.Join(err, memory.Close())
+		return nil, nil, errors.Join(err, u.Close())
 	}
 	if s.Sync {
 		u = &Synchronous{Unpacker: u}
@@ -125,7 +128,7 @@ func (s *Setup) gpuAvailable() error {
 	return nil
 }
 
-func (s *Setup) openGPU() (Unpacker, error) {
+func (s *Setup) openGPU() (*GPU, error) {
 	ordinal := s.options.Int("gpu")
 	u, err := NewGPU(gpu.Config{
 		Open:  func() (gpu.Device, error) { return Hooks.OpenGPU(ordinal) },
@@ -139,25 +142,38 @@ func (s *Setup) openGPU() (Unpacker, error) {
 	return u, nil
 }
 
-func (s *Setup) dmabuf() *DmabufConfig {
+// dmabuf returns how the dmabuf is made, in the memory of the device if options say so.
+func (s *Setup) dmabuf(device *GPU) *DmabufConfig {
+	if !s.DeviceDmabuf {
+		device = nil
+	}
 	return &DmabufConfig{
+		Device:    device,
 		Interface: s.NIC(), Queue: s.options.Int("queue"), Split: s.options.Bool("header-split"),
 		Request: s.Request, Peers: s.Peers, Patience: s.Patience, Steering: s.steering(),
 		// The processor reads what the NIC has written, at least the header prefixes.
-		Sync: s.Unpack == UnpackCPU || s.HostPrefix > 0,
+		Sync: !s.DeviceDmabuf && (s.Unpack == UnpackCPU || s.HostPrefix > 0),
 	}
 }
 
 func (s *Setup) devmemAvailable() error {
-	if err := Hooks.CheckNIC(s); err != nil || !s.OnGPU() {
+	var device *GPU
+	if s.DeviceDmabuf {
+		var err error
+		if device, err = s.openGPU(); err != nil {
+			return transport.Unavailable("mode devmem: %w", err)
+		}
+		defer device.Close() // nothing was unpacked
+	}
+	if err := Hooks.CheckNIC(s, device); err != nil || !s.OnGPU() {
 		return err
 	}
 	return s.gpuAvailable()
 }
 
 // checkNIC checks the requirements of the NIC.
-func (s *Setup) checkNIC() error {
-	if err := devmem.Check(s.dmabuf().Options()); err != nil {
+func (s *Setup) checkNIC(device *GPU) error {
+	if err := devmem.Check(s.dmabuf(device).Options()); err != nil {
 		return transport.Unavailable("mode devmem: %w", err)
 	}
 	return s.checkSteering()
@@ -190,8 +206,8 @@ func (s *Setup) steering() string {
 		s.options.String("interface"), flow, port, queue)
 }
 
-func (s *Setup) openDmabuf() (Allocator, error) {
-	c := s.dmabuf()
+func (s *Setup) openDmabuf(device *GPU) (Allocator, error) {
+	c := s.dmabuf(device)
 	if size := c.Memory(); size > MaxDmabuf {
 		return nil, refuse("request", "mode devmem needs %s of memory for %d peers, and the "+
 			"limit is %s; use a smaller request",

@@ -14,6 +14,8 @@ type headerCache struct {
 	left         int    // bytes of the message before next that are still to come
 	missing      []byte // of its header
 	found        int    // fragment that had the last byte: the next is mostly near
+	// fetch brings bytes of bounce memory to the processor; nil if it sees them anyway
+	fetch func(source uint32, size int) error
 
 	copies, copiedBytes uint64
 }
@@ -37,7 +39,10 @@ func (h *headerCache) take(announced *queue.Queue[record], memory []byte, r *rec
 		}
 		n := min(h.left, r.total-at)
 		for to := at; to < at+n && len(h.missing) > 0; {
-			copied := h.copyFrom(memory, r.fragments, to)
+			copied, err := h.copyFrom(memory, r.fragments, to)
+			if err != nil {
+				return err
+			}
 			if copied == 0 {
 				return ErrProtocol
 			}
@@ -51,22 +56,29 @@ func (h *headerCache) take(announced *queue.Queue[record], memory []byte, r *rec
 
 // copyFrom copies to the missing header from the fragment that holds the byte at an offset
 // of a request, and returns how many bytes it copied.
-func (h *headerCache) copyFrom(memory []byte, fragments []bounce.Fragment, at int) int {
+func (h *headerCache) copyFrom(memory []byte, fragments []bounce.Fragment, at int) (int, error) {
 	for range fragments {
 		if h.found >= len(fragments) {
 			h.found = 0
 		}
 		f := &fragments[h.found]
 		if skip := at - int(f.Destination); skip >= 0 && skip < int(f.Length) {
-			n := copy(h.missing, memory[f.Source : f.Source+f.Length][skip:])
+			n := min(len(h.missing), int(f.Length)-skip)
+			from := f.Source + uint32(skip)
+			if h.fetch != nil {
+				if err := h.fetch(from, n); err != nil {
+					return 0, err
+				}
+			}
+			copy(h.missing, memory[from:][:n])
 			h.copies++
 			h.copiedBytes += uint64(n)
 			h.missing = h.missing[n:]
-			return n
+			return n, nil
 		}
 		h.found++
 	}
-	return 0
+	return 0, nil
 }
 
 // messageSlots keeps the first bytes of messages: of all that were announced and not delivered,

@@ -61,6 +61,9 @@ func newReceiver(c *Conn, memory bounce.Allocator, unpacker *bounce.Slots) Recei
 	if c.config.HostPrefix > 0 {
 		r.headers = &headerCache{messageSlots: newMessageSlots(c.config.HostPrefix,
 			c.messages.announced.Cap())}
+		if f, ok := memory.(bounce.Fetcher); ok {
+			r.headers.fetch = f.Fetch
+		}
 	}
 	return r
 }

@@ -226,6 +226,27 @@ func (c *Context) FreeRing(a Address, size int) error {
 	return c.check("cuMemUnmap", C.tcu_free_ring(c.d, C.size_t(size), C.tcu_address(a)))
 }
 
+// Alloc allocates GPU memory.
+func (c *Context) Alloc(size int) (Address, error) {
+	var address C.tcu_address
+	err := c.check("cuMemAlloc", C.tcu_mem_alloc(c.d, &address, C.size_t(size)))
+	return Address(address), err
+}
+
+// Free frees memory of Alloc.
+func (c *Context) Free(a Address) error {
+	return c.check("cuMemFree", C.tcu_mem_free(c.d, C.tcu_address(a)))
+}
+
+// Export returns the descriptor of a dmabuf that is a range of memory of Alloc, both ends at pages
+// of the host. The caller closes it.
+func (c *Context) Export(a Address, size int) (descriptor int, err error) {
+	var fd C.int
+	err = c.check("cuMemGetHandleForAddressRange", C.tcu_range_handle(c.d, unsafe.Pointer(&fd),
+		C.tcu_address(a), C.size_t(size), C.TCU_DMABUF, 0))
+	return int(fd), err
+}
+
 // CopyIn copies registered or pinned host memory to the GPU, in stream order. Do not change
 // the memory until the stream has passed the copy.
 func (c *Context) CopyIn(s Stream, to Address, from []byte) error {

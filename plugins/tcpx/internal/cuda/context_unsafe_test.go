@@ -104,6 +104,19 @@ func TestContext(t *testing.T) {
 	require.NoError(t, c.CopyOut(stream, out[:8], destination+Address(size)))
 	require.Equal(t, "789..012", string(out[:8]), "the second mapping")
 
+	device, err := c.Alloc(8192)
+	require.NoError(t, err)
+	dmabuf, err := c.Export(device, 4096)
+	require.NoError(t, err)
+	_, err = unix.Pwrite(dmabuf, []byte("from a NIC"), 0)
+	require.NoError(t, err)
+	require.NoError(t, unix.Close(dmabuf))
+	require.NoError(t, c.CopyOut(stream, out, device))
+	require.Equal(t, "from a NIC", string(out))
+	_, err = c.Export(device+1, 4096)
+	require.Error(t, err, "not at a page")
+	require.NoError(t, c.Free(device))
+
 	require.NoError(t, c.FreeRing(destination, size))
 	require.NoError(t, c.HostFree(block))
 	require.NoError(t, c.Unregister(bounce))
@@ -130,6 +143,7 @@ func TestDriverErrors(t *testing.T) {
 	for call, do := range map[string]func() error{
 		"cuMemGetAllocationGranularity": ring, "cuMemAddressReserve": ring, "cuMemCreate": ring,
 		"cuMemMap": ring, "cuMemSetAccess": ring,
+		"cuMemAlloc":               func() error { _, err := c.Alloc(1); return err },
 		"cuInit":                   func() error { _, err := Open(library, 0); return err },
 		"cuDevicePrimaryCtxRetain": func() error { _, err := Open(library, 0); return err },
 		"cuModuleLoadData":         func() error { _, err := Open(library, 0); return err },

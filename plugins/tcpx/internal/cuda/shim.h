@@ -14,6 +14,7 @@ typedef uintptr_t tcu_event;
 enum {
 	TCU_STREAM_NON_BLOCKING = 1,  // CU_STREAM_NON_BLOCKING
 	TCU_EVENT_DISABLE_TIMING = 2, // CU_EVENT_DISABLE_TIMING
+	TCU_DMABUF = 1,               // CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD
 };
 
 struct tcu_properties; // CUmemAllocationProp
@@ -60,6 +61,10 @@ struct tcu_access;     // CUmemAccessDesc
 	F(unmap, cuMemUnmap, (address, size), tcu_address address, size_t size)                                 \
 	F(set_access, cuMemSetAccess, (address, size, access, count), tcu_address address, size_t size,         \
 	  const struct tcu_access *access, size_t count)                                                        \
+	F(mem_alloc, cuMemAlloc_v2, (address, size), tcu_address *address, size_t size)                         \
+	F(mem_free, cuMemFree_v2, (address), tcu_address address)                                               \
+	F(range_handle, cuMemGetHandleForAddressRange, (handle, address, size, type, flags), void *handle,      \
+	  tcu_address address, size_t size, int type, uint64_t flags)                                           \
 	F(copy_in, cuMemcpyHtoDAsync_v2, (to, from, size, stream), tcu_address to, const void *from, size_t size, \
 	  tcu_stream stream)                                                                                    \
 	F(copy_out, cuMemcpyDtoHAsync_v2, (to, from, size, stream), void *to, tcu_address from, size_t size,    \

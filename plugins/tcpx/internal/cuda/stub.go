@@ -30,6 +30,9 @@ func (c *Context) HostAlloc(int) ([]byte, Address, error)              { return 
 func (c *Context) HostFree([]byte) error                               { return errStub }
 func (c *Context) AllocRing(int) (Address, int, error)                 { return 0, 0, errStub }
 func (c *Context) FreeRing(Address, int) error                         { return errStub }
+func (c *Context) Alloc(int) (Address, error)                          { return 0, errStub }
+func (c *Context) Free(Address) error                                  { return errStub }
+func (c *Context) Export(Address, int) (int, error)                    { return -1, errStub }
 func (c *Context) CopyIn(Stream, Address, []byte) error                { return errStub }
 func (c *Context) CopyOut(Stream, []byte, Address) error               { return errStub }
 func (c *Context) Launch(Stream, Address, int, Address, Address) error { return errStub }

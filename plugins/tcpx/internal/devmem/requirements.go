@@ -18,6 +18,10 @@ type Options struct {
 	Size int
 	// Extra is the size of ordinary memory after it, a multiple of the page size.
 	Extra int
+	// Export returns the descriptor of a dmabuf of size bytes in a device whose memory has extra
+	// bytes more, and the dmabuf is not mapped; nil for memory of the host. Export may be called
+	// once.
+	Export func(size, extra int) (descriptor int, err error)
 	// Split turns header split on if it is off, and restores it on Close.
 	Split bool
 }
@@ -56,7 +60,8 @@ func (e *RequirementError) Unwrap() error { return e.Err }
 type Binding struct {
 	// ID identifies the binding in control messages.
 	ID uint32
-	// Memory is the dmabuf and the extra memory after it, mapped for the processor.
+	// Memory is the dmabuf and the extra memory after it, mapped for the processor; with
+	// Options.Export, ordinary memory in the dmabuf's place.
 	Memory []byte
 	// Queue is the bound queue, and Queues the number of receive queues.
 	Queue, Queues int
@@ -285,6 +290,14 @@ func (b *Binding) driverCannot(err error) *RequirementError {
 
 func (b *Binding) tryExporter() *RequirementError {
 	var err error
+	if b.options.Export != nil {
+		if b.exported, err = exportDevice(b.options); err != nil {
+			return &RequirementError{Err: err, Remedy: "use a GPU and a driver that export " +
+				"dmabufs, with NVIDIA's open kernel modules, or dmabuf-memory=host"}
+		}
+		b.Memory = b.exported.memory
+		return nil
+	}
 	if b.exported, err = b.system.export(b.options.Size, b.options.Extra); err != nil {
 		return &RequirementError{Err: err, Remedy: "modprobe udmabuf, or boot a kernel with " +
 			"CONFIG_UDMABUF; its parameter size_limit_mb limits the size"}
@@ -310,5 +323,5 @@ func (b *Binding) tryBind() *RequirementError {
 }
 
 // Sync makes the NIC's writes to the dmabuf visible to the processor. It is needed only if the
-// processor unpacks.
+// processor unpacks, from memory of the host.
 func (b *Binding) Sync() error { return b.exported.sync() }

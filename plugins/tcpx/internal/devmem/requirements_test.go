@@ -273,6 +273,23 @@ func TestAllRequirements(t *testing.T) {
 	require.NoError(t, b.Close(), "a second Close")
 	require.Empty(t, n.set, "header split was on")
 
+	// A device's memory takes the place of the host's, and the processor has memory beside it.
+	device := dupNull(t)
+	ofDevice := options
+	ofDevice.Export = func(size, extra int) (int, error) {
+		require.Equal(t, []int{1 << 20, 1 << 16}, []int{size, extra})
+		return device, nil
+	}
+	n = with(func(n *nic) { n.export = errors.New("not asked") })
+	b, err = open(ofDevice, n.system())
+	require.NoError(t, err)
+	require.Equal(t, []int{device}, n.bound)
+	require.Len(t, b.Memory, 1<<20+1<<16)
+	require.NoError(t, b.Close())
+	ofDevice.Export = func(int, int) (int, error) { return -1, errors.New("not supported") }
+	_, err = open(ofDevice, with(func(*nic) {}).system())
+	requireFailure(t, err, RequireExporter, "not supported; use a GPU and a driver that export")
+
 	// Split turns it on, and off again on Close and if a later requirement fails.
 	options.Split = true
 	n = with(func(n *nic) { n.split = splitOff })

@@ -28,9 +28,9 @@ type create struct {
 	size   uint64
 }
 
-// udmabuf is host memory as a dmabuf.
+// udmabuf is host memory as a dmabuf, or a device's with host memory beside it.
 type udmabuf struct {
-	memfd      int
+	memfd      int    // -1 if the memory is the device's
 	descriptor int    // of the dmabuf, or -1
 	memory     []byte // the dmabuf and the extra memory
 }
@@ -70,6 +70,19 @@ func exportMemory(size, extra int) (_ *udmabuf, err error) {
 	if u.memory, err = unix.Mmap(u.memfd, 0, size+extra, unix.PROT_READ|unix.PROT_WRITE,
 		unix.MAP_SHARED); err != nil {
 		return nil, fmt.Errorf("mapping %d bytes: %w", size+extra, err)
+	}
+	return u, nil
+}
+
+// exportDevice makes a dmabuf of a device's memory.
+func exportDevice(o Options) (_ *udmabuf, err error) {
+	u := &udmabuf{memfd: -1}
+	if u.descriptor, err = o.Export(o.Size, o.Extra); err != nil {
+		return nil, err
+	}
+	if u.memory, err = unix.Mmap(-1, 0, o.Size+o.Extra, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANON); err != nil {
+		return nil, errors.Join(fmt.Errorf("mapping %d bytes: %w", o.Size+o.Extra, err), u.close())
 	}
 	return u, nil
 }

@@ -19,6 +19,9 @@ type Device interface {
 	HostFree(memory []byte) error
 	AllocRing(size int) (cuda.Address, int, error)
 	FreeRing(a cuda.Address, size int) error
+	Alloc(size int) (cuda.Address, error)
+	Free(a cuda.Address) error
+	Export(a cuda.Address, size int) (descriptor int, err error)
 	CopyIn(s cuda.Stream, to cuda.Address, from []byte) error
 	CopyOut(s cuda.Stream, to []byte, from cuda.Address) error
 	Launch(s cuda.Stream, descriptors cuda.Address, count int,

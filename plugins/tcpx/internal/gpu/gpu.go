@@ -103,6 +103,7 @@ type Unpacker struct {
 	failure     atomic.Pointer[error]
 	counts      counts
 	bounce      []byte // argument of Register
+	exported    int    // bytes of bounce that are in GPU memory
 	copies      copies
 
 	closeOnce sync.Once
@@ -112,6 +113,7 @@ type Unpacker struct {
 	device  Device
 	streams []cuda.Stream
 	source  cuda.Address         // of bounce
+	memory  cuda.Address         // of Export
 	rings   map[cuda.Address]int // their sizes
 }
 
@@ -159,9 +161,13 @@ func (u *Unpacker) Description() cuda.Description { return u.description }
 // on Go's heap. The caller owns it and keeps it until the unpacker is closed. Call Register
 // once, before the first Submit.
 func (u *Unpacker) Register(bounce []byte) error {
-	return u.call(func() (err error) {
-		if u.source, err = u.device.Register(bounce); err == nil {
+	return u.call(func() error {
+		address, err := u.device.Register(bounce)
+		if err == nil {
 			u.bounce = bounce
+			if u.exported == 0 {
+				u.source = address
+			}
 		}
 		return err
 	})

@@ -92,6 +92,9 @@ func (u *Unpacker) tearDown() error {
 	if u.bounce != nil {
 		errs = append(errs, u.device.Unregister(u.bounce))
 	}
+	if u.memory != 0 {
+		errs = append(errs, u.device.Free(u.memory))
+	}
 	for i := range u.requests {
 		r := &u.requests[i]
 		if r.memory != nil {
@@ -168,6 +171,11 @@ func (u *Unpacker) launch(j *job, stream cuda.Stream) bool {
 
 func (u *Unpacker) start(j *job, stream cuda.Stream) error {
 	if u.config.Mode == Kernel {
+		if u.exported > 0 {
+			if err := u.complete(j.request.descriptors[:j.count], stream); err != nil {
+				return err
+			}
+		}
 		u.counts.launches.Add(1)
 		return u.device.Launch(stream, j.request.address, j.count, u.source, j.destination)
 	}

@@ -132,6 +132,24 @@ int cuMemSetAccess(uint64_t a, size_t n, const struct access *access, size_t cou
 		return 1;
 	return mprotect(host(a), n, PROT_READ | PROT_WRITE);
 }
+static int allocated;
+int cuMemAlloc_v2(uint64_t *a, size_t n)
+{
+	FAILS("cuMemAlloc");
+	allocated = memfd_create("gpu", 0);
+	if (ftruncate(allocated, n))
+		return 1;
+	*a = (uint64_t)(uintptr_t)mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, allocated, 0) | GPU;
+	live++;
+	return 0;
+}
+int cuMemFree_v2(uint64_t a) { live--; return close(allocated) || !host(a); }
+int cuMemGetHandleForAddressRange(void *handle, uint64_t a, size_t n, int type, unsigned long long flags)
+{
+	FAILS("cuMemGetHandleForAddressRange");
+	*(int *)handle = dup(allocated);
+	return a % 4096 || n % 4096 || type != 1 || flags;
+}
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n, void *s) { memcpy(host(to), from, n); return s == NULL; }
 int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n, void *s) { memcpy(to, host(from), n); return s == NULL; }
 int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,

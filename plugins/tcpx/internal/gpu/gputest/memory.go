@@ -1,8 +1,11 @@
 package gputest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+
+	"golang.org/x/sys/unix"
 
 	"transportbench/plugins/tcpx/internal/cuda"
 )
@@ -12,6 +15,7 @@ type region struct {
 	address cuda.Address
 	memory  []byte
 	pinned  bool // of the host
+	dmabuf  int  // descriptor of Alloc; 0 for other memory
 	written []byte
 }
 
@@ -95,6 +99,69 @@ func (d *Device) FreeRing(a cuda.Address, size int) error {
 	d.remove(func(r region) bool { return !r.pinned && r.address == a && len(r.memory) == 2*size })
 	return err
 }
+
+// Alloc allocates device memory that begins within a page.
+func (d *Device) Alloc(size int) (cuda.Address, error) {
+	err := d.enter("Alloc")
+	defer d.mu.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	d.made["memory"]++
+	const within = 512
+	fd, err := unix.MemfdCreate("gputest", unix.MFD_CLOEXEC)
+	if err != nil {
+		return 0, err
+	}
+	pages := (size + 2*4096) &^ 4095
+	if err := unix.Ftruncate(fd, int64(pages)); err != nil {
+		return 0, err
+	}
+	memory, err := unix.Mmap(fd, 0, pages, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return 0, err
+	}
+	at := d.add(memory, false)
+	d.regions[len(d.regions)-1].dmabuf = fd
+	return at + within, nil
+}
+
+// Free frees memory of Alloc.
+func (d *Device) Free(a cuda.Address) error {
+	err := d.enter("Free")
+	defer d.mu.Unlock()
+	d.remove(func(r region) bool {
+		if r.dmabuf == 0 || !r.has(a, 1) {
+			return false
+		}
+		err = errors.Join(err, unix.Munmap(r.memory), unix.Close(r.dmabuf))
+		return true
+	})
+	return err
+}
+
+// Export returns a descriptor of memory of Alloc, which a test that plays the NIC can write to. It
+// begins with the region's second page, as an address rounded up does.
+func (d *Device) Export(a cuda.Address, size int) (descriptor int, err error) {
+	err = d.enter("Export")
+	defer d.mu.Unlock()
+	if err != nil {
+		return -1, err
+	}
+	r, at := d.find(a, size)
+	switch {
+	case r == nil:
+		return -1, d.broken
+	case r.dmabuf == 0 || a%4096 != 0 || size%4096 != 0:
+		d.mistake("%d bytes at %#x are exported: no pages of Alloc", size, uint64(a))
+	case at != ExportedAt:
+		d.mistake("the dmabuf begins %d bytes into its memory", at)
+	}
+	return unix.FcntlInt(uintptr(r.dmabuf), unix.F_DUPFD_CLOEXEC, 0)
+}
+
+// ExportedAt is where the memory of Export begins in the file of its descriptor.
+const ExportedAt = 4096
 
 // mirror copies a write in one half of a ring to the other.
 func (r *region) copyAcross(at, n int) {
