@@ -2,6 +2,7 @@ package micro
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment"
+	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/set"
 	"transportbench/core/transport"
 )
@@ -101,9 +103,15 @@ func (s *Study) Run(ctx context.Context, repeats int) error {
 	if s.Engine.Place != nil {
 		take = s.takeBetween
 	}
-	for range repeats {
+	began := time.Now()
+	for i := 1; i <= repeats; i++ {
 		if err := take(ctx); err != nil {
 			return err
+		}
+		left := time.Since(began) / time.Duration(i) * time.Duration(repeats-i)
+		if left > time.Second {
+			s.Engine.Note(fmt.Sprintf("repeat %d of %d, about %s left", i, repeats,
+				format.Left(left)))
 		}
 	}
 	return nil
