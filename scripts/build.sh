@@ -8,7 +8,11 @@ set -euo pipefail
 
 need_go
 mkdir -p bin/plugins
-ldflags="-X transportbench/core.revision=$(revision)"
+# The digests of the plugins' sources. The program that makes them runs here, also if GOARCH is another.
+sources=$(CGO_ENABLED=1 go list -deps -tags "$(all_native_tags)" \
+	-json=ImportPath,Dir,Module,Deps,GoFiles,CgoFiles,CFiles,HFiles,SFiles ./plugins/... |
+	GOOS='' GOARCH='' go run ./core/plugin/sources "$(go env GOVERSION GOARCH GOAMD64 GOARM64 GOEXPERIMENT)")
+ldflags="-X transportbench/core.revision=$(revision) -X transportbench/core/plugin.sources=$sources"
 
 build() { # CGO TAGS OUTPUT PACKAGE...
 	CGO_ENABLED=$1 go build -buildvcs=false -ldflags "$ldflags" -tags "$2" -o "$3" "${@:4}"

@@ -41,9 +41,11 @@ new_module() {
 	current=$1
 	rm -rf "$scratch/module" "$scratch/fakes"
 	mkdir -p "$scratch/module/cmd/"{transportbench,transports-plain,transports-native} \
-		"$scratch/module/"{core/pure,plugins/plain/internal,plugins/native} "$scratch/fakes"
+		"$scratch/module/"{core/pure,core/plugin,plugins/plain/internal,plugins/native} "$scratch/fakes"
 	cd "$scratch/module"
 	cp -r "$root/scripts" .
+	cp -r "$root/core/plugin/sources" core/plugin/
+	rm core/plugin/sources/*_test.go
 	printf 'module transportbench\n\ngo 1.25.0\n' >go.mod
 	for plugin in plain native; do
 		printf 'package %s\n' $plugin >plugins/$plugin/plugin.go
@@ -80,6 +82,18 @@ found
 with_fakes scripts/build.sh || fail "build.sh failed"
 refuse stub
 with_output bin/plugins/transport-native && expect native
+
+new_module "plugins have the digests of their sources, whatever the commit"
+printf 'package plugin\n\nvar sources string\n\nfunc init() { println(sources) }\n' >core/plugin/plugin.go
+printf 'package main\n\nimport _ "transportbench/core/plugin"\n\nfunc main() {}\n' >cmd/transports-plain/main.go
+digests() { with_fakes scripts/build.sh && with_output bin/plugins/transport-plain && cat "$scratch/output"; }
+first=$(digests)
+[[ $first =~ ^native=[0-9a-f]{64},plain=[0-9a-f]{64}$ ]] || fail "the digests are \"$first\""
+echo '// nothing' >>plugins/plain/plugin.go
+git init -q . && git add . && git -c user.name=a -c user.email=a commit -qm a
+[ "$(digests)" = "$first" ] || fail "a comment and a commit change a digest"
+echo 'var X int' >>plugins/plain/plugin.go
+[[ $(digests) =~ ^${first%,*}, && $(cat "$scratch/output") != "$first" ]] || fail "a change changes not only the digest of its plugin"
 
 new_module "without a C compiler a library that is there makes a stub too"
 found

@@ -3,6 +3,7 @@ package plugin
 import (
 	"encoding/json"
 	"runtime"
+	"strings"
 
 	"transportbench/core"
 	"transportbench/core/plugin/internal/wire"
@@ -19,6 +20,8 @@ type Description struct {
 	// RuntimeDigest identifies the measured runtime that the plugin links; see
 	// core.RuntimeDigest.
 	RuntimeDigest string `json:"runtime_digest"`
+	// Sources identifies the sources of the transport itself; empty if the build did not give it.
+	Sources string `json:"sources,omitempty"`
 	// Version is the version of the runtime; Info.Version is that of the transport.
 	Version  string `json:"version"`
 	Revision string `json:"revision"`
@@ -29,6 +32,19 @@ type Description struct {
 	ProbeKinds bool `json:"probe_kinds"`
 	// Microbenchmarks are the names of the driver's; plugins of 0.6 and before do not list theirs.
 	Microbenchmarks []string `json:"microbenchmarks,omitempty"`
+}
+
+// sources is set by the linker to the digests of all plugins in this repository, as the program
+// core/plugin/sources prints them: NAME=DIGEST,...
+var sources string
+
+func sourcesOf(name string) string {
+	for part := range strings.SplitSeq(sources, ",") {
+		if digest, found := strings.CutPrefix(part, name+"="); found {
+			return digest
+		}
+	}
+	return ""
 }
 
 // Describe returns the description of driver in this binary.
@@ -43,6 +59,7 @@ func Describe(driver transport.Driver) Description {
 		Arch:            runtime.GOARCH,
 		ProbeKinds:      true,
 	}
+	d.Sources = sourcesOf(d.Info.Name)
 	if m, ok := driver.(transport.Microbenchmarker); ok {
 		d.Microbenchmarks = m.Microbenchmarks()
 	}

@@ -54,6 +54,14 @@ func TestNamed(t *testing.T) {
 		"by the name of a link, transport-one, transport-two")
 }
 
+// A plugin knows the digest of its own sources among those of all plugins.
+func TestSources(t *testing.T) {
+	defer func(before string) { sources = before }(sources)
+	sources = "one=1f,two=2f"
+	require.Equal(t, "2f", Describe(describedDriver("two")).Sources)
+	require.Empty(t, Describe(describedDriver("tw")).Sources)
+}
+
 // describedDriver is a driver with a name and no more.
 type describedDriver string
 

@@ -40,7 +40,7 @@ func (e *Entry) Known() *experiment.Plugin {
 	return &experiment.Plugin{
 		Identity: result.Plugin{
 			Name: e.Name, Version: info.Version, Matched: info.Matched,
-			RuntimeDigest: e.Description.RuntimeDigest,
+			RuntimeDigest: e.Description.RuntimeDigest, Sources: e.Description.Sources,
 		},
 		Path: e.Path, Info: info, Microbenchmarks: e.Description.Microbenchmarks, Err: e.err,
 		OneProbe: !e.Description.ProbeKinds,

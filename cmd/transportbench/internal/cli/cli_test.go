@@ -327,6 +327,7 @@ func TestRequest(t *testing.T) {
 	require.NotEmpty(t, req.CPUs)
 	require.Len(t, req.Plugin.SHA256, 64)
 	require.Len(t, req.Plugin.RuntimeDigest, 64)
+	require.Equal(t, "sources of fake", req.Plugin.Sources)
 	require.Equal(t, "1.2.3", req.Plugin.Version)
 	require.NotEmpty(t, req.Environment.Identity.Kernel)
 }

@@ -141,7 +141,9 @@ func describePlugin(name string) int {
 		d.Described.Options = []transport.Option{{Name: "pages", Type: transport.TypeInt,
 			Default: "8", Help: "of memory"}}
 	}
-	if err := json.NewEncoder(os.Stdout).Encode(plugin.Describe(d)); err != nil {
+	described := plugin.Describe(d)
+	described.Sources = "sources of " + name
+	if err := json.NewEncoder(os.Stdout).Encode(described); err != nil {
 		return 1
 	}
 	return 0

@@ -156,7 +156,9 @@ func report(old, new *set.Set, m matched, o Options,
 		states = state.NewClassifier(old, new)
 		r.within(states)
 	}
-	r.Changes = comparePairs(m.pairs, o, states, controls(states, oneMachine),
+	by := controls(states, oneMachine)
+	r.Notes = appendNew(r.Notes, by.note())
+	r.Changes = comparePairs(m.pairs, o, states, by,
 		func(p pair) string { return pairNote(p, states) }, label)
 	if len(changed) > 0 {
 		if len(r.Changes) == 0 {
@@ -401,7 +403,7 @@ func (c *Change) apply(by *controls, p pair, a, b sample, states state.Classifie
 	ratio, _, _ := ranktest.Shift(c.blocks, 1)
 	c.Change = new(ratio - 1)
 	c.Control = &Control{Raw: raw, Machine: (1+raw)/ratio - 1, Others: own.others,
-		Reference: own.reference}
+		Reference: own.reference, peer: own.peer}
 }
 
 // AddNote adds to what a reader of the change should know; note may be empty.

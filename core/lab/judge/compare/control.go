@@ -29,6 +29,8 @@ type Control struct {
 	Others int `json:"others"`
 	// Reference is set if they are too few, and the reference of both sets is the control instead.
 	Reference bool `json:"reference,omitempty"`
+
+	peer bool // the transport is itself a part of the control of others
 }
 
 // roundsApart is how many rounds a window of the control may be away: windows of a round may be in
@@ -38,13 +40,15 @@ const roundsApart = 2
 // controls are what the changes of one comparison have in common.
 type controls struct {
 	states state.Classifier
-	// peers has the pairs of each load by transport.
+	// peers has the pairs of each load by transport, of the transports that are the control.
 	peers map[string]map[string][]pair
 	loads func(pair) string
 	// reference is that of both sets, if they have one.
 	reference []pair
 	// none is why no change has a control; empty if some may.
 	none string
+	// unchanged are those of the transports whose own code is the same on both sides.
+	unchanged, transports []string
 }
 
 // newControls finds the pairs that are each other's control. Loads are told apart without what
@@ -56,10 +60,15 @@ func newControls(old, new *set.Set, pairs []pair, states state.Classifier, none 
 	for i := range min(len(old.Reference), len(new.Reference), 1) {
 		c.reference = []pair{{old: &old.Reference[i], new: &new.Reference[i]}}
 	}
-	for _, p := range pairs {
+	pairs = slices.DeleteFunc(slices.Clone(pairs), func(p pair) bool {
 		why, _ := unusable(p)
-		if why != "" || p.old.Status != set.Measured || p.new.Status != set.Measured ||
-			p.ratesDiffer() {
+		return why != "" || p.old.Status != set.Measured || p.new.Status != set.Measured ||
+			p.ratesDiffer()
+	})
+	c.unchanged, c.transports = unchanged(pairs)
+	alone := c.alone()
+	for _, p := range pairs {
+		if alone && !slices.Contains(c.unchanged, p.new.Transport()) {
 			continue
 		}
 		load := c.loads(p)
@@ -69,6 +78,35 @@ func newControls(old, new *set.Set, pairs []pair, states state.Classifier, none 
 		c.peers[load][p.new.Transport()] = append(c.peers[load][p.new.Transport()], p)
 	}
 	return c
+}
+
+// unchanged returns the transports of pairs, and those of them that have the same program or the
+// same sources in each pair. Results before 0.10 have no digest of the sources.
+func unchanged(pairs []pair) (same, all []string) {
+	changed := map[string]bool{}
+	for _, p := range pairs {
+		a, b, name := p.old.Plugin, p.new.Plugin, p.new.Transport()
+		all = appendNew(all, name)
+		changed[name] = changed[name] || (a.SHA256 == "" || a.SHA256 != b.SHA256) &&
+			(a.Sources == "" || a.Sources != b.Sources)
+	}
+	same = slices.DeleteFunc(slices.Clone(all), func(name string) bool { return changed[name] })
+	return same, all
+}
+
+// alone reports whether the transports that did not change are the control without the others: each
+// of them has enough others, too.
+func (c *controls) alone() bool {
+	return len(c.unchanged) > control.Fewest && len(c.unchanged) < len(c.transports)
+}
+
+// note says which transports are the control, if not all are.
+func (c *controls) note() string {
+	if c == nil || c.none != "" || !c.alone() {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d transports have the same sources: they are the control (%s)",
+		len(c.unchanged), len(c.transports), strings.Join(c.unchanged, ", "))
 }
 
 // TransportOptions returns the options of a set that do not belong to a load: the transport, its
@@ -82,6 +120,8 @@ type controlled struct {
 	a, b      sample
 	others    int
 	reference bool
+	// peer is set if the transport of the pair is itself a part of the control of others.
+	peer bool
 }
 
 // of returns a pair's samples of a metric without the movement of the machine, or why there is no
@@ -118,7 +158,8 @@ func (c *controls) of(p pair, metric string, a, b sample) (adjusted controlled, 
 			"no reference", control.Fewest)
 	}
 	adjusted = controlled{a: c.without(a, old, fewest), b: c.without(b, new, fewest),
-		others: len(old), reference: fewest == 1}
+		others: len(old), reference: fewest == 1,
+		peer: len(c.peers[c.loads(p)][p.new.Transport()]) > 0}
 	if 2*len(adjusted.a.values) < len(a.values) || 2*len(adjusted.b.values) < len(b.values) {
 		return controlled{}, "too few windows of other transports in the same round and state " +
 			"of the machine"
@@ -191,7 +232,7 @@ func spread(changes []Change) {
 	residuals := map[string][]control.Residual{} // by metric
 	for i := range changes {
 		c := &changes[i]
-		if c.Control == nil || len(c.blocks) == 0 {
+		if c.Control == nil || !c.Control.peer || len(c.blocks) == 0 {
 			continue
 		}
 		if se, ok := c.standardError(); ok {

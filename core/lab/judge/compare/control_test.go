@@ -283,3 +283,69 @@ func TestTransportsOverAllLoads(t *testing.T) {
 		}
 	}
 }
+
+// If only some transports have the same sources on both sides, these alone are the control, so that
+// a change of the others by 20% is found, and is not taken for one that transports make on their
+// own. Equal transports have a verdict in at most alpha of the comparisons.
+func TestUnchangedTransportsAreTheControl(t *testing.T) {
+	const trials = 40
+	sources := func(s *set.Set, version string, changed int) *set.Set {
+		for i := range s.Cells {
+			s.Cells[i].Plugin.SHA256, s.Cells[i].Plugin.Sources = version, "same"
+			if i/2 < changed {
+				s.Cells[i].Plugin.Sources = version
+			}
+		}
+		return s
+	}
+	faster := map[int]float64{0: math.Log(1.2), 1: math.Log(1.2), 2: math.Log(1.2)}
+	for _, spread := range []float64{0, 0.05} {
+		d := drifting{Rand: rand.New(rand.NewPCG(9, uint64(1000*spread))), transports: 8,
+			repeats: 10, drift: 0.02, noise: 0.02, spread: spread}
+		found, plain, wrong := 0, 0, 0
+		for range trials {
+			old := d.set(firstTime, 0, nil)
+			for _, changes := range []map[int]float64{nil, faster} {
+				new := d.set(secondTime, 0.05*d.NormFloat64(), changes)
+				report, err := Diff(sources(old, "old", 3), sources(new, "new", 3), Defaults())
+				require.NoError(t, err)
+				require.Equal(t, "5 of 8 transports have the same sources: they are the control "+
+					"(t3, t4, t5, t6, t7)", report.Notes[0])
+				any := false
+				for _, row := range report.Rows() {
+					changed := row.Transport < "t3"
+					if row.Config != nil {
+						require.Equal(t, map[bool]int{true: 5, false: 4}[changed],
+							row.Control.Others)
+					}
+					told := row.Verdict == Better || row.Verdict == Worse
+					switch {
+					case !changed || changes == nil:
+						any = any || told
+					case row.Verdict == Better && row.Config == nil:
+						found++
+					}
+				}
+				if any {
+					wrong++
+				}
+				if changes == nil {
+					continue
+				}
+				for _, changed := range []int{8, 4} { // too few are the same
+					report, err = Diff(sources(old, "old", changed),
+						sources(new, "new", changed), Defaults())
+					require.NoError(t, err)
+					require.NotContains(t, report.Notes[0], "same sources")
+					plain += report.CountTransports(Better)
+				}
+			}
+		}
+		t.Logf("spread %g: found %d, without the sources %d, wrong %d", spread, found, plain, wrong)
+		require.LessOrEqual(t, float64(wrong), maxErrors(0.05, 2*trials))
+		require.Zero(t, plain, "cannot be told from how differently transports follow the machine")
+		if spread == 0 {
+			require.GreaterOrEqual(t, found, 3*trials*8/10)
+		}
+	}
+}

@@ -39,7 +39,7 @@ func overLoads(changes []Change, o Options) []Change {
 		row := rows[of]
 		if row == nil {
 			row = &Change{Transport: c.Transport, Metric: c.Metric, Unit: c.Unit, Better: c.Better,
-				Control: &Control{Others: c.Control.Others}}
+				Control: &Control{Others: c.Control.Others, peer: c.Control.peer}}
 			rows[of] = row
 		}
 		row.blocks = append(row.blocks, c.blocks...)

@@ -136,10 +136,13 @@ type Plugin struct {
 	Version string `json:"version"`
 	SHA256  string `json:"sha256"`
 	// RuntimeDigest identifies the measured loop that the plugin links.
-	RuntimeDigest string            `json:"runtime_digest"`
-	Provider      string            `json:"provider"`
-	Libraries     map[string]string `json:"libraries,omitempty"`
-	Notes         map[string]string `json:"notes,omitempty"`
+	RuntimeDigest string `json:"runtime_digest"`
+	// Sources identifies the sources of the transport itself, without those that all share. It is
+	// absent if the build of the plugin did not give it.
+	Sources   string            `json:"sources,omitempty"`
+	Provider  string            `json:"provider"`
+	Libraries map[string]string `json:"libraries,omitempty"`
+	Notes     map[string]string `json:"notes,omitempty"`
 	// Chosen has what the transport took for options that left the choice to it, such as "auto".
 	Chosen map[string]string `json:"chosen,omitempty"`
 	// Integrity says which checks of payloads the transport makes by itself, and Uncounted names

@@ -127,6 +127,7 @@ type Plugin struct {
 	Version       string `json:"version"`
 	SHA256        string `json:"sha256,omitempty"`
 	RuntimeDigest string `json:"runtime_digest,omitempty"`
+	Sources       string `json:"sources,omitempty"`
 	Provider      string `json:"provider,omitempty"`
 	// Chosen, Integrity, Uncounted and Matched are those of [result.Plugin].
 	Chosen    map[string]string `json:"chosen,omitempty"`
@@ -356,8 +357,9 @@ func (s *Set) NewCell(r *result.Result, files ...File) (Cell, error) {
 		Run: &run, Status: Measured, StartedAt: r.StartedAt, Files: files, Tool: &tool,
 		Plugin: Plugin{
 			Name: r.Plugin.Name, Version: r.Plugin.Version, SHA256: r.Plugin.SHA256,
-			RuntimeDigest: r.Plugin.RuntimeDigest, Provider: r.Plugin.Provider,
-			Chosen: r.Plugin.Chosen, Integrity: r.Plugin.Integrity, Uncounted: r.Plugin.Uncounted,
+			RuntimeDigest: r.Plugin.RuntimeDigest, Sources: r.Plugin.Sources,
+			Provider: r.Plugin.Provider,
+			Chosen:   r.Plugin.Chosen, Integrity: r.Plugin.Integrity, Uncounted: r.Plugin.Uncounted,
 			Matched: r.Plugin.Matched,
 			Path:    result.Path(r),
 		},
