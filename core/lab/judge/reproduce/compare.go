@@ -209,6 +209,7 @@ func (d *Document) Compare(s *set.Set) (*Comparison, error) {
 				line.Ours.relate(lines[over].Ours, lines[under].Ours, relate)
 				line.Theirs.relate(lines[over].Theirs, lines[under].Theirs, relate)
 				line.Verdict = line.verdict(compared.Columns, relate.same)
+				line.doubtWith(lines[over], lines[under])
 			}
 			lines[line.Name] = line
 			compared.Lines = append(compared.Lines, line)
@@ -273,6 +274,20 @@ func (f *Figure) multiply(by float64) {
 	}
 	for i := range f.samples {
 		f.samples[i] *= by
+	}
+}
+
+// doubtWith adds the doubts about the lines that the figures of ours are of, and what those lack.
+func (l *Line) doubtWith(lines ...Line) {
+	if !l.Ours.Any() {
+		return
+	}
+	for i := range lines {
+		for _, text := range append([]string{lines[i].Missing}, lines[i].Doubts...) {
+			if text != "" && !slices.Contains(l.Doubts, text) {
+				l.Doubts = append(l.Doubts, text)
+			}
+		}
 	}
 }
 

@@ -121,6 +121,7 @@ func TestCompareIntervals(t *testing.T) {
 		table.Lines[0].Doubts)
 	require.Equal(t, "by the 95% interval: time is larger (published 20.0 to 500, overlapping the "+
 		"interval)", table.Lines[at].Verdict)
+	require.Equal(t, table.Lines[0].Doubts, table.Lines[at].Doubts, "of the two rows")
 	speedup := table.Lines[at].Ours.Figures[0]
 	require.InDelta(t, 101, speedup.Value, 1e-9)
 	require.Less(t, *speedup.Low, 101.0)
