@@ -42,8 +42,12 @@ bench-peers: ## compare transports with their libraries' own benchmarks
 reproduce: ## record the five documents in full, about an hour, and write docs/claims.md
 	@scripts/build.sh
 	@for document in benchkv copyrpc kvstore shm tcpx; do \
-		resume=; [ ! -e "results/reproduced/$$document/published.json" ] || resume=--resume; \
-		bin/transportbench reproduce "$$document" --full $$resume --out "results/reproduced/$$document" || exit; \
+		out=results/local/reproduced/$$document resume=; mkdir -p results/reproduced; \
+		[ ! -e "$$out/published.json" ] || resume=--resume; \
+		bin/transportbench reproduce "$$document" --full $$resume --out "$$out" --json \
+			>"results/reproduced/$$document.json" || exit; \
+		{ bin/transportbench --version; bin/transportbench reproduce "$$document" --full --resume \
+			--out "$$out"; } >"results/reproduced/$$document.txt" || exit; \
 	done
 	@go test -trimpath ./docs -run TestClaims -update
 

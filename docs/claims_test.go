@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,13 +12,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/judge/reproduce"
 	"transportbench/core/lab/store/set"
 	"transportbench/results"
 )
 
-// recorded has what reproduce wrote, a directory for each document that was recorded.
+// recorded has what reproduce printed, NAME.json for each document that was recorded.
 const recorded = "../results/reproduced"
 
 // claims returns the summary of all documents in Markdown.
@@ -29,14 +29,14 @@ func claims(t *testing.T) string {
 	for _, name := range reproduce.Names(results.Files) {
 		d, err := reproduce.Load(results.Files, name)
 		require.NoError(t, err)
-		all := set.New()
-		if dir := filepath.Join(recorded, name); exists(dir) {
-			all, err = consistency.ReadSet(dir)
-			require.NoError(t, err)
-		}
-		c, err := d.Compare(all)
+		c, err := d.Compare(set.New())
 		require.NoError(t, err)
-		n := count(c)
+		measured := c
+		if text, err := os.ReadFile(filepath.Join(recorded, name+".json")); err == nil {
+			measured = new(reproduce.Comparison)
+			require.NoError(t, json.Unmarshal(text, measured))
+		}
+		n := count(measured)
 		fmt.Fprintf(&table, "| [%s](#%[1]s) | %d | %d | %d | %d | %d | %d | %d |\n", name,
 			len(c.Tables), n.rows, n.published, n.measured, n.unrecorded, n.elsewhere,
 			n.remarked)
@@ -49,11 +49,6 @@ func claims(t *testing.T) string {
 		}
 	}
 	return table.String() + wrong.String() + "<!-- end of claims -->"
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
 
 // counts has the rows of a document's tables. Those neither measured, unrecorded nor elsewhere are
