@@ -18,13 +18,13 @@ func (w *worker) pump(p *session, now int64) {
 		s := *p.sendQueue.Head()
 		p.sendQueue.Pop()
 		s.queued = false
-		if s.call < 0 || s.sent >= s.exchange.packets() {
+		if s.call < 0 || s.sent >= s.rpc.packets() {
 			continue // it was answered while it was queued
 		}
 		number := s.sent
 		p.credits--
 		s.sent++
-		if s.sent < s.exchange.packets() {
+		if s.sent < s.rpc.packets() {
 			p.enqueue(s)
 		}
 		w.startAwaiting(s)
@@ -41,7 +41,7 @@ func (w *worker) transmit(s *clientSlot, number int, now int64) {
 	s.sentAt[number%len(s.sentAt)] = now
 	s.lastProgress = now // a packet that waited in the wheel is not late
 	var sent bool
-	if number < s.exchange.requestPackets {
+	if number < s.rpc.requestPackets {
 		sent = w.sendRequest(s, number)
 	} else {
 		sent = w.sendRFR(s, number)
@@ -60,7 +60,7 @@ func (w *worker) transmit(s *clientSlot, number int, now int64) {
 func (w *worker) answer(p *session, s *serverSlot, number int, now int64) {
 	var sent bool
 	switch {
-	case number < s.exchange.requestPackets-1:
+	case number < s.rpc.requestPackets-1:
 		sent = w.send(p, kindCredit, s.request, uint32(number), 0, nil)
 	case s.state == requestReplied:
 		sent = w.sendResponse(p, s, number)
@@ -95,7 +95,7 @@ func (w *worker) acceptAnswer(s *clientSlot, now int64) {
 
 // proceed enqueues a slot whose call is not complete if it has more to send.
 func (w *worker) proceed(s *clientSlot) {
-	if s.sent < s.exchange.packets() {
+	if s.sent < s.rpc.packets() {
 		s.session.enqueue(s)
 	}
 	if s.sent == s.received {
@@ -110,7 +110,7 @@ func (w *worker) receiveCredit(p *session, h *header, data []byte, now int64) {
 		w.counts.duplicates++
 		return
 	}
-	if v := s.exchange.checkCredit(h, len(data), s.received, s.sent); v != inOrder {
+	if v := s.rpc.checkCredit(h, len(data), s.received, s.sent); v != inOrder {
 		w.countRejected(v, &w.counts.duplicates)
 		return
 	}

@@ -5,10 +5,10 @@
 // # Protocol
 //
 // Two connected workers share one session, and both may call over it. A client has a window of
-// slots (8 in eRPC) with one call each; further calls wait in the backlog. A call and its response
-// are an exchange of numbered packets of four kinds. The client sends requests and RFRs (requests
+// slots (8 in eRPC) with one call each; further calls wait in the backlog. The packets of a call
+// and its response are numbered, and of four kinds. The client sends requests and RFRs (requests
 // for response); the server sends nothing but one answer to each: a credit return or a packet of
-// the response. exchange.go has the numbers.
+// the response. rpc.go has the numbers.
 //
 // Flow control: the client holds the session's credits (32 in eRPC). Each of its packets costs one
 // credit and the answer returns it, so the credits bound the packets in flight in both directions.

@@ -14,7 +14,7 @@ const headerSize = 16
 //	 4  request  32 bits
 //	 8  session  16 bits, the receiver's number for it
 //	10  kind      4 bits
-//	    number   20 bits, of the packet in its exchange
+//	    number   20 bits, of the packet in its RPC
 //	    size     24 bits, of the whole message
 //
 // eRPC's header (Kalia et al., NSDI 2019, section 4.3) has the same fields in as many bytes, with

@@ -34,7 +34,7 @@ func (w *worker) startCall(p *session, s *clientSlot, c int32) {
 	s.call = c
 	s.request += uint32(len(p.slots))
 	size := p.calls[c].size
-	s.exchange = exchange{requestSize: size, requestPackets: packetsOf(size, w.maxData)}
+	s.rpc = rpc{requestSize: size, requestPackets: packetsOf(size, w.maxData)}
 	s.sent, s.received, s.resendBelow, s.timeouts = 0, 0, 0, 0
 	s.cursor = nil
 	w.counts.calls++
@@ -43,7 +43,7 @@ func (w *worker) startCall(p *session, s *clientSlot, c int32) {
 
 // sendRequest sends request packet number of a slot's call.
 func (w *worker) sendRequest(s *clientSlot, number int) bool {
-	p, size := s.session, s.exchange.requestSize
+	p, size := s.session, s.rpc.requestSize
 	from, to := fragment(number, size, w.maxData)
 	body := p.buffer(p.requests, int(s.call), size)[from:to]
 	return w.send(p, kindRequest, s.request, uint32(number), size, body)
@@ -54,7 +54,7 @@ func (w *worker) receiveRequest(p *session, h *header, data []byte, e *transport
 	now int64) bool {
 	slot := p.slotOf(h.request)
 	s := &p.serverSlots[slot]
-	x := &s.exchange
+	x := &s.rpc
 	switch {
 	case s.request == h.request && s.state != noRequest:
 	case h.request == s.request+uint32(len(p.serverSlots)) &&

@@ -11,7 +11,7 @@ func (w *worker) postReply(p *session, op *transport.Op, now int64) bool {
 		return false
 	}
 	s.state = requestReplied
-	x := &s.exchange
+	x := &s.rpc
 	x.responseSize = len(op.Payload)
 	x.responsePackets = packetsOf(x.responseSize, w.maxData)
 	copy(p.buffer(p.responses, slot, x.responseSize), op.Payload)
@@ -22,7 +22,7 @@ func (w *worker) postReply(p *session, op *transport.Op, now int64) bool {
 
 // sendResponse sends the response packet with this number.
 func (w *worker) sendResponse(p *session, s *serverSlot, number int) bool {
-	x := &s.exchange
+	x := &s.rpc
 	from, to := fragment(number-(x.requestPackets-1), x.responseSize, w.maxData)
 	body := p.buffer(p.responses, p.slotOf(s.request), x.responseSize)[from:to]
 	return w.send(p, kindResponse, s.request, uint32(number), x.responseSize, body)
@@ -36,7 +36,7 @@ func (w *worker) receiveResponse(p *session, h *header, data []byte, e *transpor
 		w.counts.duplicates++
 		return false
 	}
-	x := &s.exchange
+	x := &s.rpc
 	number := s.received
 	if v := x.checkResponse(h, len(data), number, s.sent, w.maxData,
 		w.settings.payload); v != inOrder {
@@ -60,7 +60,7 @@ func (w *worker) receiveResponse(p *session, h *header, data []byte, e *transpor
 // reassemble puts the next packet's data at the slot's cursor, unless the port has received it
 // there, and returns the whole response.
 func (p *session) reassemble(w *worker, s *clientSlot, data []byte) (whole []byte) {
-	whole = p.buffer(p.incoming, s.index, s.exchange.responseSize)
+	whole = p.buffer(p.incoming, s.index, s.rpc.responseSize)
 	if s.cursor == nil {
 		s.cursor = whole
 	}
@@ -85,7 +85,7 @@ func (w *worker) cursor() []byte {
 
 // complete makes the event of an answered call and gives its slot to the next call.
 func (w *worker) complete(p *session, s *clientSlot, data []byte, e *transport.Event) {
-	size := s.exchange.responseSize
+	size := s.rpc.responseSize
 	*e = transport.Event{Kind: transport.EventResponse, Peer: p.id, Token: p.calls[s.call].token,
 		Payload: data[:size:size], Size: size}
 	p.freeCalls = append(p.freeCalls, s.call)

@@ -13,7 +13,7 @@ func (w *worker) receiveRFR(p *session, h *header, data []byte, now int64) {
 		w.counts.stale++
 		return
 	}
-	v := s.exchange.checkRFR(h, len(data), s.received)
+	v := s.rpc.checkRFR(h, len(data), s.received)
 	if v == inOrder {
 		s.received++
 	} else {

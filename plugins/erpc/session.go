@@ -82,8 +82,8 @@ type clientSlot struct {
 	index        int
 	call         int32  // -1 if there is none
 	request      uint32 // number of the last request; each adds the window's size
-	exchange     exchange
-	sent         int    // packets, by the numbers of exchange
+	rpc          rpc
+	sent         int    // packets, by the numbers of rpc
 	received     int    // answers
 	cursor       []byte // where the next packet of a long response belongs, up to its end
 	resendBelow  int    // packets with lower numbers were sent before
@@ -101,7 +101,7 @@ type clientSlot struct {
 type serverSlot struct {
 	request  uint32 // number of the last request
 	state    requestState
-	exchange exchange
+	rpc      rpc
 	received int // packets
 }
 

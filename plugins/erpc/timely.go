@@ -91,7 +91,7 @@ func (w *worker) pace(s *clientSlot, number int, now int64) {
 		w.transmit(s, number, now)
 		return
 	}
-	x := &s.exchange
+	x := &s.rpc
 	from, to := fragment(number, x.requestSize, w.maxData)
 	if number >= x.requestPackets {
 		from, to = fragment(number-x.requestPackets+1, x.responseSize, w.maxData)

@@ -44,8 +44,8 @@ type GapWatch struct {
 	last   uint64 // ticks of the last look
 	limit  uint64 // ticks from which on an iteration may be a gap
 	within uint64 // ticks
-	away   bool   // the thread gave time away since its evidence was read
-	shared bool   // the loop is a goroutine, for which the kernel has no evidence
+	away   bool   // the thread gave time away since its counts were read
+	shared bool   // the loop is a goroutine, for which the kernel has no counts
 
 	clock    *machine.Clock
 	began    uint64              // ticks
@@ -53,7 +53,7 @@ type GapWatch struct {
 	working  uint64              // ticks of a long working iteration
 	sums     *[gapKinds][gapClasses]gapSum
 	list     []listedGap // the longest
-	seen     gapEvidence
+	seen     causeCounts
 	collects []metrics.Sample
 }
 
@@ -90,8 +90,8 @@ func gapClass(ticks uint64) (class int) {
 // shortestOf returns the shortest length of a class that gapClass returns.
 func shortestOf(class int) (ticks uint64) { return (4 + uint64(class%4)) << (class / 4) }
 
-// gapEvidence are counts that may explain a gap.
-type gapEvidence struct {
+// causeCounts are counts of what may cause a gap.
+type causeCounts struct {
 	usage       unix.Rusage
 	collections uint64
 }
@@ -112,7 +112,7 @@ const NoLimit = ^uint64(0)
 // Begin starts a window.
 func (g *GapWatch) Begin() {
 	g.list, *g.sums, *g.worked = g.list[:0], [gapKinds][gapClasses]gapSum{}, [gapClasses]uint64{}
-	g.seen, g.away = g.evidence(), false
+	g.seen, g.away = g.causes(), false
 	g.limit = g.limitOf(gapCaused)
 	g.began = g.clock.Now()
 	g.last = g.began
@@ -215,11 +215,11 @@ func (g *GapWatch) parked(limit time.Duration) {
 // switched, so its switches explain no gap.
 func (g *GapWatch) gap(now uint64, parked bool) {
 	spent := now - g.last
-	evidence := g.evidence()
-	gap := evidence.since(&g.seen, g.clock.Nanos(spent))
+	causes := g.causes()
+	gap := causes.since(&g.seen, g.clock.Nanos(spent))
 	gap.Parked = parked
 	switched := gap.Involuntary > 0 && !g.away
-	g.seen, g.away = evidence, false
+	g.seen, g.away = causes, false
 	kind := gapPlain
 	switch {
 	case parked:
@@ -253,7 +253,7 @@ func (g *GapWatch) shortest() *listedGap {
 	return shortest
 }
 
-func (g *GapWatch) evidence() (e gapEvidence) {
+func (g *GapWatch) causes() (e causeCounts) {
 	if !g.shared {
 		_ = unix.Getrusage(unix.RUSAGE_THREAD, &e.usage) // without it, the cause is unknown
 	}
@@ -262,8 +262,8 @@ func (g *GapWatch) evidence() (e gapEvidence) {
 	return e
 }
 
-// since returns the gap between the evidence e and now.
-func (e *gapEvidence) since(before *gapEvidence, length uint64) record.Gap {
+// since returns the gap between the counts before and e.
+func (e *causeCounts) since(before *causeCounts, length uint64) record.Gap {
 	return record.Gap{
 		AtNS: machine.Monotonic() - length, ForNS: length,
 		Voluntary:   uint64(e.usage.Nvcsw - before.usage.Nvcsw),

@@ -25,7 +25,7 @@ func fakeGaps() *GapWatch {
 // feed gives the watch an iteration of that length, in which the thread was switched switches
 // times.
 func (g *GapWatch) feed(length time.Duration, switches int64) {
-	g.seen = g.evidence()
+	g.seen = g.causes()
 	g.seen.usage.Nivcsw -= switches
 	g.Look(g.last + g.clock.Ticks(length))
 }

@@ -50,7 +50,7 @@ func LeastChange(found []Found, repeats int, standard float64) (share float64, f
 		source := fmt.Sprintf(" (calibration%s of %s, %s)", of,
 			f.Document.StartedAt.UTC().Format(time.DateOnly), f.origin())
 		if i == decided {
-			texts[0] = least[i].evidence() + source
+			texts[0] = least[i].basis() + source
 		} else {
 			texts = append(texts, "seen: "+least[i].String()+source)
 		}
@@ -111,10 +111,10 @@ type Least struct {
 }
 
 // String returns the change and what is known of it.
-func (l Least) String() string { return format.Share(l.Known) + ", " + l.evidence() }
+func (l Least) String() string { return format.Share(l.Known) + ", " + l.basis() }
 
-// evidence says how well the change was found.
-func (l Least) evidence() string {
+// basis says how well the change was found.
+func (l Least) basis() string {
 	repeats := format.Count(l.Repeats, "repeat")
 	text := fmt.Sprintf("found in %d of %s of %s with %s", l.Found,
 		format.Count(l.Count, "trial"), l.Class, repeats)

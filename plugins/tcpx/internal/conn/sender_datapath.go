@@ -12,7 +12,7 @@ import (
 // which becomes a task of a lane. It is freed when the peer has it all.
 //
 // Positions count the bytes of the stream from its beginning. The staging ring holds what is from
-// freed to posted, except for what was sent straight from the caller's memory.
+// acked to posted, except for what was sent straight from the caller's memory.
 type Sender struct {
 	requests queue.Queue[sendRequest] // posted and not freed
 	// credits are those of requests that are not cut into chunks yet. As many were popped as
@@ -23,7 +23,7 @@ type Sender struct {
 	posted  uint64 // position of the end of the stream
 	flushed uint64 // position up to which the stream is to be sent
 	cut     uint64 // position up to which it is cut into requests
-	freed   uint64 // position up to which the peer has it
+	acked   uint64 // position up to which the peer has it
 	first   uint64 // position that is at the begin of the staging ring
 
 	// borrowed is memory of the caller of Write that holds the stream from position borrowedAt on;
@@ -254,7 +254,7 @@ func (s *Sender) Free() bool {
 	s.conn.counters.SendNS += uint64(now - r.posted)
 	s.conn.counters.traceRequest(traced{s.conn.peer, &sendTrace, number % Requests, r.size,
 		[...]int64{r.posted, r.cutAt, r.writtenAt, now, now}})
-	s.freed += uint64(r.size)
+	s.acked += uint64(r.size)
 	s.requests.Pop()
 	return true
 }

@@ -26,15 +26,15 @@ func (s *Sender) End() uint64 { return s.posted }
 // While the ring is empty, the stream goes on at its begin, which is still in the caches: the ring
 // is larger than they are.
 func (s *Sender) hasRoom(size uint64) bool {
-	for s.freed != s.posted && s.credits.Last() > s.requests.First()+s.peerWindow && s.Free() {
+	for s.acked != s.posted && s.credits.Last() > s.requests.First()+s.peerWindow && s.Free() {
 	}
-	if s.freed == s.posted {
+	if s.acked == s.posted {
 		s.first = s.posted
 	}
-	if s.posted+size-s.freed > s.size()/2 {
+	if s.posted+size-s.acked > s.size()/2 {
 		s.freeAll()
 	}
-	return s.posted+size-s.freed <= s.size()
+	return s.posted+size-s.acked <= s.size()
 }
 
 // Skip appends size bytes that the caller puts into the staging ring by itself. There must be room.

@@ -185,6 +185,6 @@ func TestRingsBeginAgain(t *testing.T) {
 		require.True(t, s.hasRoom(400))
 		require.EqualValues(t, 600, s.Offset(s.posted), "behind 600 bytes")
 		require.False(t, s.hasRoom(401))
-		s.freed = s.posted
+		s.acked = s.posted
 	}
 }

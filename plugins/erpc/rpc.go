@@ -1,6 +1,6 @@
 package erpc
 
-// exchange is a request of n packets and its response of m, as one side knows them. One numbering
+// rpc is a request of n packets and its response of m, as one side knows them. One numbering
 // covers both: request packet i has number i, response packet j has number n-1+j. The server
 // answers each packet of the client under its number (eRPC, NSDI 2019, section 5.1):
 //
@@ -8,7 +8,7 @@ package erpc
 //	0 .. n-2   request packet   credit return
 //	n-1        request packet   response packet 0
 //	n .. n+m-2 RFR              response packet 1 .. m-1
-type exchange struct {
+type rpc struct {
 	requestPackets  int
 	responsePackets int // 0 until it is known
 	requestSize     int
@@ -30,8 +30,8 @@ func fragment(i, size, maxData int) (from, to int) {
 	return from, min(from+maxData, size)
 }
 
-// packets returns how many packets the client sends in this exchange, as far as it knows.
-func (x *exchange) packets() int {
+// packets returns how many packets the client sends in this RPC, as far as it knows.
+func (x *rpc) packets() int {
 	if x.responsePackets == 0 {
 		return x.requestPackets
 	}
@@ -45,7 +45,7 @@ const (
 	inOrder    verdict = iota
 	duplicate          // its number was seen before
 	outOfOrder         // a packet before it is missing, or it answers a packet that was not sent
-	malformed          // it contradicts the exchange
+	malformed          // it contradicts the RPC
 )
 
 func order(number, next int) verdict {
@@ -58,19 +58,19 @@ func order(number, next int) verdict {
 	return inOrder
 }
 
-// begin starts an exchange at the server with its first packet, of dataSize bytes. It returns false
+// begin starts an RPC at the server with its first packet, of dataSize bytes. It returns false
 // if the packet cannot be one.
-func (x *exchange) begin(h *header, dataSize, maxData, maxPayload int) bool {
+func (x *rpc) begin(h *header, dataSize, maxData, maxPayload int) bool {
 	size := int(h.size)
 	if h.number != 0 || size > maxPayload || dataSize != min(size, maxData) {
 		return false
 	}
-	*x = exchange{requestSize: size, requestPackets: packetsOf(size, maxData)}
+	*x = rpc{requestSize: size, requestPackets: packetsOf(size, maxData)}
 	return true
 }
 
 // checkRequest checks a request packet at a server that has received all numbers before next.
-func (x *exchange) checkRequest(h *header, dataSize, next, maxData int) verdict {
+func (x *rpc) checkRequest(h *header, dataSize, next, maxData int) verdict {
 	n := int(h.number)
 	if n >= x.requestPackets || int(h.size) != x.requestSize {
 		return malformed
@@ -82,7 +82,7 @@ func (x *exchange) checkRequest(h *header, dataSize, next, maxData int) verdict 
 }
 
 // checkRFR checks an RFR at a server that has replied.
-func (x *exchange) checkRFR(h *header, dataSize, next int) verdict {
+func (x *rpc) checkRFR(h *header, dataSize, next int) verdict {
 	n := int(h.number)
 	if n < x.requestPackets || n >= x.packets() || dataSize != 0 {
 		return malformed
@@ -103,7 +103,7 @@ func checkAnswer(number, next, sent int) verdict {
 }
 
 // checkCredit checks a credit return.
-func (x *exchange) checkCredit(h *header, dataSize, next, sent int) verdict {
+func (x *rpc) checkCredit(h *header, dataSize, next, sent int) verdict {
 	n := int(h.number)
 	if v := checkAnswer(n, next, sent); v != inOrder {
 		return v
@@ -115,7 +115,7 @@ func (x *exchange) checkCredit(h *header, dataSize, next, sent int) verdict {
 }
 
 // checkResponse checks a response packet. The first one sets the size of the response in x.
-func (x *exchange) checkResponse(h *header, dataSize, next, sent, maxData, maxPayload int) verdict {
+func (x *rpc) checkResponse(h *header, dataSize, next, sent, maxData, maxPayload int) verdict {
 	n := int(h.number)
 	if v := checkAnswer(n, next, sent); v != inOrder {
 		return v

@@ -8,21 +8,21 @@ import (
 )
 
 // check checks an answer as the client does, by its kind.
-func (x *exchange) check(h *header, dataSize, next, sent, maxData, maxPayload int) verdict {
+func (x *rpc) check(h *header, dataSize, next, sent, maxData, maxPayload int) verdict {
 	if h.kind == kindCredit {
 		return x.checkCredit(h, dataSize, next, sent)
 	}
 	return x.checkResponse(h, dataSize, next, sent, maxData, maxPayload)
 }
 
-// TestExchange drives both sides of an exchange through all packets.
-func TestExchange(t *testing.T) {
+// TestRPC drives both sides of an RPC through all packets.
+func TestRPC(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		maxData := rapid.IntRange(1, 100).Draw(t, "maxData")
 		request := rapid.IntRange(0, 1000).Draw(t, "request")
 		response := rapid.IntRange(0, 1000).Draw(t, "response")
-		client := exchange{requestSize: request, requestPackets: packetsOf(request, maxData)}
-		var server exchange
+		client := rpc{requestSize: request, requestPackets: packetsOf(request, maxData)}
+		var server rpc
 		sent, arrived, returned := 0, 0, 0
 		for client.responsePackets == 0 || sent < client.packets() {
 			number, size := sent, 0
@@ -81,12 +81,12 @@ func FuzzExchange(f *testing.F) {
 			return
 		}
 		h := header{kind: kind(k), number: number, size: size}
-		var server exchange
+		var server rpc
 		if server.begin(&h, data, maxData, maxPayload) {
 			require.LessOrEqual(t, server.requestSize, maxPayload)
 			require.LessOrEqual(t, data, server.requestSize)
 		}
-		server = exchange{requestSize: request, requestPackets: packetsOf(request, maxData)}
+		server = rpc{requestSize: request, requestPackets: packetsOf(request, maxData)}
 		if server.checkRequest(&h, data, received, maxData) == inOrder {
 			require.LessOrEqual(t, received*maxData+data, request)
 		}
