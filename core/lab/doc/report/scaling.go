@@ -85,13 +85,7 @@ func (o *over) option() string {
 
 // free reports whether an option follows from x, so that it does not tell lines apart.
 func (o *over) free(option string) bool {
-	switch {
-	case o.name == connections:
-		return slices.Contains([]string{"clients", "daemons", "ranks"}, option)
-	case o.unit != "":
-		return option == ownPrefix+"address"
-	}
-	return false
+	return o.name == connections && slices.Contains([]string{"clients", "daemons", "ranks"}, option)
 }
 
 // scalings draws what the metrics of closed loops depend on.

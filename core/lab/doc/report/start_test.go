@@ -106,8 +106,9 @@ func TestNetworksInBrowser(t *testing.T) {
 		"delay=500us"} {
 		r := fake(t, load{"erpc", "client-server", 1, 32, 0}, 2, 1, uint64(i))
 		require.NoError(t, r.Config.Network.Set(network))
-		if i > 0 {
-			r.Config.Options = map[string]string{"address": "10.79.0.0/24"}
+		r.Config.Options = map[string]string{"bind": "10.79.0.0/24"}
+		if i == 0 {
+			r.Config.Options["bind"] = "127.0.0.1"
 		}
 		for k := range r.Repeats {
 			r.Repeats[k].Samples[result.LatencyP99] = float64(1000 * (i + 1))
