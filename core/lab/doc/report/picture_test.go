@@ -9,6 +9,7 @@ import (
 
 	"transportbench/core/lab/doc/doctest"
 	"transportbench/core/lab/judge/analyze"
+	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/set"
 )
@@ -19,9 +20,13 @@ func TestPicture(t *testing.T) {
 		t.Skip(
 			"it draws docs/report.png: run go test ./core/lab/doc/report -run TestPicture -update")
 	}
+	t.Setenv("XDG_STATE_HOME", t.TempDir()) // may have another calibration
+	p, err := Build(t.Context(), []*set.Set{committed(t)}, Options{Compare: compare.Defaults(),
+		Calibrations: new(calibration.Finder).OfSets})
+	require.NoError(t, err)
 	b := newTab(t)
 	b.do(chromedp.EmulateViewport(1100, 790))
-	b.open(rendered(t, build(t, committed(t))))
+	b.open(rendered(t, p))
 	b.picture("report.png")
 }
 

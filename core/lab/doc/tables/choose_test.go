@@ -203,7 +203,7 @@ func raised(text, letters string) string {
 	if letters == "" {
 		return text
 	}
-	return text + " <sup>" + letters + "</sup>"
+	return text + "<sup>" + letters + "</sup>"
 }
 
 // medium returns what carries the messages of a transport, and its provider if that says more.
