@@ -72,8 +72,10 @@ func (w *worker) releaseHeld() {
 	for _, p := range w.held {
 		p.isHeld = false
 		p.released = p.parsed &^ (unit - 1)
-		p.calls.ReleaseAll(p.calls.answered)
-		p.calls.answered = p.calls.answered[:0]
+		if len(p.calls.answered) > 0 {
+			p.calls.ReleaseAll(p.calls.answered)
+			p.calls.answered = p.calls.answered[:0]
+		}
 		if w.settings.readsCredit {
 			p.position.store(packCredit(p.released, p.consumed)) // for the peer's READ
 		} else {

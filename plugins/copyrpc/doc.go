@@ -26,7 +26,7 @@
 //     and adds a completion to the peer's completion queue.
 //  4. The peer's worker.Poll calls collect, which polls the completion queue. arrive adds
 //     the immediate to peer.arrived.
-//  5. deliverArrived parses the new bytes: readHeader reads the batch header, with the
+//  5. parse reads the new bytes: readHeader reads the batch header, with the
 //     credit in it, and accept turns each message into an Event. The payload stays in the
 //     receive ring; nothing is copied.
 //  6. The reply takes the same path back: Post appends it to the replier's send ring

@@ -57,8 +57,9 @@ func (w *worker) collect(events []transport.Event, n int) (int, error) {
 	if err != nil {
 		return n, name.Error("poll", err)
 	}
-	for i := range w.completions[:found] {
-		c := &w.completions[i]
+	completions := w.completions[:found]
+	for i := range completions {
+		c := &completions[i]
 		p := w.byCookie[c.QueuePair]
 		switch {
 		case c.Status != rdma.StatusOK:
@@ -69,9 +70,7 @@ func (w *worker) collect(events []transport.Event, n int) (int, error) {
 				continue // the peer waits for this side to join, or has given up
 			}
 			p.consumed++
-			if w.arrive(p, c.Immediate) {
-				n += w.deliverArrived(p, events[n:])
-			}
+			n = w.arrive(p, c.Immediate, events, n)
 		case c.ID == positionID:
 			p.readPending = false
 			w.restoreFrom(p, p.fetched)
@@ -96,30 +95,38 @@ func (p *peer) requestCompleted() {
 	}
 }
 
-// arrive records what an immediate announces. It reports whether that can be delivered
-// now.
-func (w *worker) arrive(p *peer, immediate uint32) bool {
+// arrive delivers what an immediate announces from event n on, and returns up to where. Messages
+// that do not fit into events make the peer ready.
+func (w *worker) arrive(p *peer, immediate uint32, events []transport.Event, n int) int {
 	if p.state == connecting {
 		w.bringUp(p) // a peer that writes is connected
 	}
 	switch immediate {
 	case farewell:
 		w.losePeer(p)
-		return false
+		return n
 	case creditNotice:
 		w.creditArrived(p)
-		return false
+		return n
 	}
 	p.arrived += uint64(immediate) * unit
 	if p.arrived-p.released > w.settings.ring {
 		w.cutOff(p)
-		return false
+		return n
 	}
 	if size := int(immediate) * unit; size > prefetchFrom {
 		at := int(p.arrived-uint64(size)) & (len(p.receiveRing) - 1)
 		shm.Prefetch(p.receiveRing[at:min(at+min(size, maxPrefetch), len(p.receiveRing))])
 	}
-	return !p.isReady && p.state <= up
+	if p.isReady || p.state > up {
+		return n
+	}
+	n = w.parse(p, events, n)
+	if p.parsed != p.arrived {
+		p.isReady = true
+		w.ready = append(w.ready, p)
+	}
+	return n
 }
 
 // The bytes of a batch from which on its lines are requested at once, and how many are. Two lines
@@ -129,17 +136,6 @@ const (
 	maxPrefetch  = 2 << 10
 )
 
-// deliverArrived delivers what has just arrived. Messages that do not fit into events make
-// the peer ready.
-func (w *worker) deliverArrived(p *peer, events []transport.Event) int {
-	n := w.parseOrCutOff(p, events)
-	if p.parsed != p.arrived {
-		p.isReady = true
-		w.ready = append(w.ready, p)
-	}
-	return n
-}
-
 // deliverReady delivers what arrived earlier and did not fit into the events then.
 func (w *worker) deliverReady(events []transport.Event) (n int) {
 	for i := 0; i < len(w.ready) && n < len(events); {
@@ -148,7 +144,7 @@ func (w *worker) deliverReady(events []transport.Event) (n int) {
 			at -= len(w.ready)
 		}
 		p := w.ready[at]
-		n += w.parseOrCutOff(p, events[n:])
+		n = w.parse(p, events, n)
 		if p.parsed != p.arrived {
 			i++
 			continue
@@ -171,55 +167,47 @@ func (w *worker) deliverReady(events []transport.Event) (n int) {
 	return n
 }
 
-// parseOrCutOff fills events with messages of one peer, and cuts it off if a message is
-// malformed.
-func (w *worker) parseOrCutOff(p *peer, events []transport.Event) int {
-	n, ok := w.parse(p, events)
-	if n > 0 {
-		w.hold(p)
-	}
-	if !ok {
-		w.cutOff(p)
-	}
-	return n
-}
-
-// parse fills events with messages of one peer. It returns false at a malformed one.
-func (w *worker) parse(p *peer, events []transport.Event) (n int, ok bool) {
-	mask := uint64(len(p.receiveRing)) - 1
-	for n < len(events) {
+// parse fills events from n on with messages of one peer, and returns up to where. It cuts the peer
+// off at a malformed message.
+func (w *worker) parse(p *peer, events []transport.Event, n int) int {
+	for n < len(events) && (p.messagesLeft > 0 || p.parsed != p.arrived) {
 		if p.messagesLeft == 0 {
-			if p.parsed == p.arrived {
-				break
-			}
 			if !w.readHeader(p) {
-				return n, false
+				w.cutOff(p)
+				return n
 			}
-			continue
+			if p.messagesLeft == 0 {
+				continue // padding
+			}
 		}
-		at := p.parsed & mask
-		left := p.batchEnd - p.parsed
-		if left < messageHeader {
-			return n, false
+		at := p.parsed & (w.settings.ring - 1)
+		rest := p.receiveRing[at : at+p.batchEnd-p.parsed]
+		w.hold(p)
+		for ; p.messagesLeft > 0 && n < len(events); n++ {
+			if len(rest) < messageHeader {
+				w.cutOff(p)
+				return n
+			}
+			word := binary.LittleEndian.Uint64(rest)
+			id, length := uint32(word), word>>32
+			space := messageSpace(int(length))
+			e := &events[n]
+			if space > uint64(len(rest)) || !p.accept(id, e) {
+				w.cutOff(p)
+				return n
+			}
+			e.Peer = p.id
+			e.Payload = rest[messageHeader : messageHeader+length : messageHeader+length]
+			e.Size = int(length)
+			rest = rest[space:]
+			p.messagesLeft--
 		}
-		word := binary.LittleEndian.Uint64(p.receiveRing[at:])
-		id, length := uint32(word), word>>32
-		space := messageSpace(int(length))
-		e := &events[n]
-		if space > left || !p.accept(id, e) {
-			return n, false
-		}
-		at += messageHeader
-		e.Peer = p.id
-		e.Payload = p.receiveRing[at : at+length : at+length]
-		e.Size = int(length)
-		n++
-		p.parsed += space
-		if p.messagesLeft--; p.messagesLeft == 0 {
+		p.parsed = p.batchEnd - uint64(len(rest))
+		if p.messagesLeft == 0 {
 			p.parsed = roundUp(p.batchEnd)
 		}
 	}
-	return n, true
+	return n
 }
 
 // readHeader reads the header of the next batch. It returns false if the header is

@@ -404,7 +404,7 @@ func rcBothWays(t *testing.T, s *suite) {
 	}
 }
 
-// rcSignaledBehindUnsignaled checks that signaled requests of every kind complete behind
+// rcSignaledBehindUnsignaled checks that signaled requests of every kind complete between
 // unsignaled ones.
 func rcSignaledBehindUnsignaled(t *testing.T, s *suite) {
 	for _, before := range []int{0, 16, 5000} {
@@ -417,9 +417,11 @@ func rcSignaledBehindUnsignaled(t *testing.T, s *suite) {
 				unsignaled := toward(a.request(rdma.WriteWithImmediate, 1, 0, before), b, 40<<10)
 				unsignaled.Flags = 0
 				a.post(unsignaled, unsignaled, unsignaled,
-					toward(a.request(opcode, 2, 8192, n), b, 48<<10))
+					toward(a.request(opcode, 2, 8192, n), b, 48<<10), unsignaled)
 				a.succeed(b, 2, opcode)
-				until("the receives", func() bool { return len(b.queue) >= 3 }, b, a)
+				until("the receives", func() bool { return len(b.queue) >= 4 }, b, a)
+				a.poll()
+				require.Empty(t, a.queue)
 				require.Equal(t, pattern(n, before), b.bytes(40<<10, before))
 			}
 		}

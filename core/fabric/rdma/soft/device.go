@@ -66,11 +66,11 @@ type registered struct {
 func (m *registered) slice(address uint64, length uint32, access rdma.Access) ([]byte, bool) {
 	offset := address - m.address
 	size := uint64(len(m.bytes))
-	if m.access&access != access || address < m.address || offset > size ||
-		uint64(length) > size-offset {
+	end := offset + uint64(length) // no overflow if offset is within the memory
+	if m.access&access != access || offset > size || end > size {
 		return nil, false
 	}
-	return m.bytes[offset : offset+uint64(length)], true
+	return m.bytes[offset:end:end], true
 }
 
 // Open opens a device. fallback is [rdma.Attributes].Fallback: why it is not of verbs, or "".
@@ -183,11 +183,10 @@ func (d *softDevice) release(r *rdma.Region, index int, segment *shm.Segment) er
 func (d *softDevice) localMemory(key uint32, address uint64, length uint32,
 	access rdma.Access) ([]byte,
 	bool) {
-	r := &d.regions[keyIndex(key)]
-	if key == 0 || r.key.Load() != key {
-		return nil, false
+	if r := &d.regions[keyIndex(key)]; key != 0 && r.key.Load() == key {
+		return r.slice(address, length, access)
 	}
-	return r.slice(address, length, access)
+	return nil, false
 }
 
 // Close implements [Device].

@@ -48,27 +48,30 @@ func (m words) swap64(offset uintptr, old, v uint64) bool {
 func (m words) plain32(offset uintptr) *uint32 { return (*uint32)(unsafe.Add(m.base, offset)) }
 func (m words) plain64(offset uintptr) *uint64 { return (*uint64)(unsafe.Add(m.base, offset)) }
 
+// at returns the memory from an offset on.
+func (m words) at(offset uintptr) words { return words{unsafe.Add(m.base, offset)} }
+
 func (m words) slice(offset uintptr, n int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(m.base, offset)), n)
 }
 
-// copyWords is copyShort into shared memory.
-func (m words) copyWords(offset uintptr, from []byte) {
-	copyShort(m.slice(offset, len(from)), from)
-}
-
-// copyShort copies a short slice eight bytes at a time, for two reasons: the source was
-// often just written in words, or the target is about to be read in words. A load that is
-// wider than the store it reads from cannot be forwarded and waits until the store reaches
-// the cache. to must be at least as long as from.
-func copyShort(to, from []byte) {
-	t, f := unsafe.Pointer(unsafe.SliceData(to)), unsafe.Pointer(unsafe.SliceData(from))
-	n := uintptr(len(from))
-	i := uintptr(0)
-	for ; i+8 <= n; i += 8 {
-		*(*uint64)(unsafe.Add(t, i)) = *(*uint64)(unsafe.Add(f, i))
+// copyShort copies a few bytes, eight at a time, for two reasons: the source was often just
+// written in words, or the target is about to be read in words. A load that is wider than
+// the store it reads from cannot be forwarded and waits until the store reaches the cache.
+func copyShort(to, from words, n uint64) {
+	t, f := to.base, from.base
+	for ; n >= 32; n -= 32 {
+		a, b := *(*uint64)(f), *(*uint64)(unsafe.Add(f, 8))
+		c, d := *(*uint64)(unsafe.Add(f, 16)), *(*uint64)(unsafe.Add(f, 24))
+		*(*uint64)(t), *(*uint64)(unsafe.Add(t, 8)) = a, b
+		*(*uint64)(unsafe.Add(t, 16)), *(*uint64)(unsafe.Add(t, 24)) = c, d
+		t, f = unsafe.Add(t, 32), unsafe.Add(f, 32)
 	}
-	for ; i < n; i++ {
+	for ; n >= 8; n -= 8 {
+		*(*uint64)(t) = *(*uint64)(f)
+		t, f = unsafe.Add(t, 8), unsafe.Add(f, 8)
+	}
+	for i := range n {
 		*(*byte)(unsafe.Add(t, i)) = *(*byte)(unsafe.Add(f, i))
 	}
 }
@@ -78,9 +81,12 @@ func addressOf(memory []byte) uint64 {
 	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(memory))))
 }
 
-// bytesAt returns the memory of an inline request, which need not be registered. The caller
+// wordsAt returns the memory of an inline request, which need not be registered. The caller
 // must own it, as with verbs.
-func bytesAt(address uint64, n int) []byte {
+func wordsAt(address uint64) words {
 	p := uintptr(address)
-	return unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&p))), n)
+	return words{*(*unsafe.Pointer)(unsafe.Pointer(&p))}
 }
+
+// wordsOf returns memory whose bounds have been checked.
+func wordsOf(memory []byte) words { return words{unsafe.Pointer(unsafe.SliceData(memory))} }

@@ -15,11 +15,11 @@ func (q *queuePair) arrived() bool {
 	return uint32(q.wire.load64(at)) == q.slots.generation(q.received)
 }
 
-// receive takes messages off the wire and returns the number of completions.
-func (q *queuePair) receive(completions []rdma.Completion) (n int) {
+// receive takes messages off the wire. It fills completions from n on and returns up to where.
+func (q *queuePair) receive(completions []rdma.Completion, n int) int {
 	if !q.claimed {
 		if q.claimed = q.wire.load64(wireClaim) == q.peerNonce; !q.claimed {
-			return 0
+			return n
 		}
 	}
 	ackWanted := false
@@ -56,6 +56,39 @@ func (q *queuePair) receive(completions []rdma.Completion) (n int) {
 	return n
 }
 
+// shortWord is what shortMask leaves of the first word of a slot that postShort has filled.
+const (
+	shortWord = uint64(rdma.WriteWithImmediate) << 32
+	shortMask = (0xff | (slotAck|slotWritten)<<8) << 32
+)
+
+// receiveShort is the fast path of what postShort sends. It takes the message that has arrived, or
+// returns false for receive to take it.
+func (q *queuePair) receiveShort(c *rdma.Completion) bool {
+	at, r := q.slots.offset(q.received), q.receives
+	word := q.wire.load64(at) // pairs with the stores in postShort and putMessage
+	if word&shortMask != shortWord || !q.claimed || q.refusing || r.head == r.tail {
+		return false
+	}
+	length := uint32(word >> 48)
+	target, ok := q.device.localMemory(*q.wire.plain32(at + slotKey),
+		*q.wire.plain64(at + slotAddress), length, rdma.RemoteWrite)
+	if !ok || length > slotInline {
+		return false
+	}
+	copyShort(wordsOf(target), q.wire.at(at+slotPayload), uint64(length))
+	q.copied(int(length))
+	q.notReadySince = 0
+	*c = rdma.Completion{ID: r.queue[r.head&uint64(len(r.queue)-1)].ID,
+		QueuePair: q.config.Cookie, Length: length, Immediate: *q.wire.plain32(at + slotImmediate),
+		Opcode: rdma.ReceiveWriteImmediate, HasImmediate: 1}
+	r.head++
+	if q.received++; q.received-q.reported >= (q.mask+1)/4 {
+		q.reportTaken()
+	}
+	return true
+}
+
 // reportTaken tells the sender how many messages were taken.
 func (q *queuePair) reportTaken() {
 	q.wire.store64(wireHead, q.received) // pairs with the load in readTaken
@@ -83,9 +116,6 @@ func (q *queuePair) receiveMessage(at uintptr, opcode rdma.Opcode, flags uint8, 
 	switch opcode {
 	case rdma.WriteWithImmediate:
 		c.Opcode = rdma.ReceiveWriteImmediate
-		if length <= slotInline && q.writeInline(at, length) {
-			return rdma.StatusOK
-		}
 		if status := q.applyWrite(at, flags, length); status != rdma.StatusOK {
 			q.refuse(status)
 			return rdma.StatusLocalProtection
@@ -118,18 +148,6 @@ func (q *queuePair) receiveMessage(at uintptr, opcode rdma.Opcode, flags uint8, 
 	return rdma.StatusOK
 }
 
-// writeInline writes the inline payload of a WRITE. It returns false if the key does not
-// cover the address; applyWrite finds the status then.
-func (q *queuePair) writeInline(at uintptr, length uint16) bool {
-	target, ok := q.device.localMemory(*q.wire.plain32(at + slotKey),
-		*q.wire.plain64(at + slotAddress), uint32(length), rdma.RemoteWrite)
-	if ok {
-		copyShort(target, q.wire.slice(at+slotPayload, int(length)))
-		q.copied(int(length))
-	}
-	return ok
-}
-
 // applyWrite carries out the WRITE of a message and returns the requester's status.
 func (q *queuePair) applyWrite(at uintptr, flags uint8, length uint16) rdma.Status {
 	if length == 0 || flags&slotWritten != 0 {
@@ -156,7 +174,7 @@ func (q *queuePair) fetch(target []byte, at uintptr, length uint16) bool {
 		if int(length) > slotInline {
 			return false
 		}
-		copy(target, q.wire.slice(at+slotPayload, int(length)))
+		copyShort(wordsOf(target), q.wire.at(at+slotPayload), uint64(length))
 		q.copied(int(length))
 		return true
 	}

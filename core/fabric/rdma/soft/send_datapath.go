@@ -13,12 +13,12 @@ func (r *receiveQueue) PostReceive(requests []rdma.ReceiveRequest) (int, error) 
 	if r.closed {
 		return 0, rdma.ErrClosed
 	}
-	for i := range requests {
-		if r.tail-r.head >= r.capacity {
-			return i, rdma.ErrQueueFull
-		}
-		r.queue[r.tail&uint64(len(r.queue)-1)] = requests[i]
-		r.tail++
+	n := min(uint64(len(requests)), r.capacity-(r.tail-r.head))
+	before := copy(r.queue[r.tail&uint64(len(r.queue)-1):], requests[:n]) // the end of the queue
+	copy(r.queue, requests[before:n])
+	r.tail += n
+	if n < uint64(len(requests)) {
+		return int(n), rdma.ErrQueueFull
 	}
 	return len(requests), nil
 }
@@ -40,11 +40,10 @@ var errOverrun = rdma.Invalid("more signaled requests than the completion queue 
 // PostSend implements [QueuePair].
 func (q *queuePair) PostSend(requests []rdma.SendRequest) (int, error) {
 	for i := range requests {
-		if q.postShort(&requests[i]) {
-			continue
-		}
-		if err := q.post(&requests[i]); err != nil {
-			return i, err
+		if r := &requests[i]; !q.postShort(r) {
+			if err := q.post(r); err != nil {
+				return i, err
+			}
 		}
 	}
 	return len(requests), nil
@@ -61,12 +60,11 @@ func (q *queuePair) postShort(r *rdma.SendRequest) bool {
 		return false
 	}
 	at := q.slots.offset(q.sent)
-	payload := bytesAt(r.Local, int(r.Length))
 	*q.peer.wire.plain64(at + slotImmediate) = uint64(r.Immediate) | uint64(r.RemoteKey)<<32
 	*q.peer.wire.plain64(at + slotAddress) = r.Remote
-	q.peer.wire.copyWords(at+slotPayload, payload)
-	q.copied(len(payload))
-	// Pairs with the loads in arrived and receive.
+	copyShort(q.peer.wire.at(at+slotPayload), wordsAt(r.Local), uint64(r.Length))
+	q.copied(int(r.Length))
+	// Pairs with the loads in arrived and receiveShort.
 	q.peer.wire.store64(at, packSlot(q.slots.generation(q.sent), rdma.WriteWithImmediate,
 		q.retryFlags,
 		uint16(r.Length)))
@@ -181,7 +179,7 @@ func (q *queuePair) payload(r *rdma.SendRequest, e *sendEntry) (payload []byte, 
 	case r.Length == 0:
 		return nil, true
 	case r.Flags&rdma.Inline != 0:
-		return bytesAt(r.Local, int(r.Length)), true
+		return wordsAt(r.Local).slice(0, int(r.Length)), true
 	}
 	if payload, ok = q.device.localMemory(r.LocalKey, r.Local, r.Length, 0); !ok {
 		q.fail(e, rdma.StatusLocalProtection)
@@ -219,7 +217,7 @@ func (q *queuePair) putMessage(r *rdma.SendRequest, flags uint8, inline []byte) 
 		*q.peer.wire.plain32(at + slotLocalKey) = r.LocalKey
 		*q.peer.wire.plain64(at + slotLocal) = r.Local
 	} else {
-		q.peer.wire.copyWords(at+slotPayload, inline)
+		copyShort(q.peer.wire.at(at+slotPayload), wordsOf(inline), uint64(length))
 		q.copied(len(inline))
 	}
 	// Pairs with the loads in arrived and receive.
@@ -327,8 +325,14 @@ func (c *completionQueue) Poll(completions []rdma.Completion) (n int, err error)
 		q := c.pairs[at]
 		if q.rings != nil {
 			n += q.receiveDatagrams(completions[n:])
-		} else if q.peer.remote != nil && q.arrived() {
-			n += q.receive(completions[n:])
+		} else if q.peer.remote != nil {
+			for n < len(completions) && q.arrived() {
+				if !q.receiveShort(&completions[n]) {
+					n = q.receive(completions, n)
+					break
+				}
+				n++
+			}
 		}
 		if q.scanned != q.posted && (q.signaled > 0 || q.waiting > 0 || q.failed ||
 			c.polls%lossCheckInterval == 0) {
@@ -348,11 +352,17 @@ func (c *completionQueue) Poll(completions []rdma.Completion) (n int, err error)
 // complete completes requests in order and returns the number of completions.
 func (q *queuePair) complete(completions []rdma.Completion) (n int) {
 	lost := q.lossStatus()
-	if q.signaled == 0 && q.waiting == 0 && !q.failed && lost == rdma.StatusOK {
+	healthy := q.waiting == 0 && !q.failed && lost == rdma.StatusOK
+	if q.signaled == 0 && healthy {
 		return 0
 	}
 	for n < len(completions) && q.scanned != q.posted {
 		e := &q.entries[q.scanned&q.mask]
+		// These end without a completion. The loop stops at the signaled request behind them.
+		for healthy && q.signaled > 0 && !e.signaled && q.taken >= e.need {
+			q.scanned++
+			e = &q.entries[q.scanned&q.mask]
+		}
 		if q.taken < e.need {
 			q.readTaken()
 		}
