@@ -171,11 +171,13 @@ func (c *Child) Wait() {
 	require.NoError(c.t, c.cmd.Wait())
 }
 
-// Kill kills the child and waits for its end: some libraries take a zombie for alive.
-func (c *Child) Kill() {
+// Kill kills the child and waits for its end: some libraries take a zombie for alive. It returns
+// the exit code: -1, unless the child had ended by itself.
+func (c *Child) Kill() (code int) {
 	c.t.Helper()
 	require.NoError(c.t, c.cmd.Process.Kill())
 	require.Error(c.t, c.cmd.Wait())
+	return c.cmd.ProcessState.ExitCode()
 }
 
 // Pause stops all threads of the child until Resume.

@@ -1,24 +1,22 @@
 package arena
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/fabric/shm"
 )
 
 func TestMain(m *testing.M) {
-	if text := os.Getenv(childVariable); text != "" {
-		child(text)
+	if fabrictest.RunChild(map[string]fabrictest.Role{churnRole: churnUntilKilled}) {
 		return
 	}
 	os.Exit(m.Run())
@@ -184,30 +182,32 @@ func TestThreads(t *testing.T) {
 	require.Positive(t, u.free)
 }
 
-const childVariable = "ARENA_TEST_CHILD"
+const churnRole = "churn"
 
-type childJob struct {
+type churnConfig struct {
 	Ref   shm.Ref
 	Owner uint32
 }
 
-// child uses the arena until it is killed.
-func child(text string) {
-	var j childJob
-	fail := func(err error) {
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
+// churnUntilKilled uses the arena until the process is killed.
+func churnUntilKilled(p *fabrictest.Parent) error {
+	var c churnConfig
+	if err := p.Config(&c); err != nil {
+		return err
 	}
-	fail(json.Unmarshal([]byte(text), &j))
-	s, err := shm.Open(j.Ref)
-	fail(err)
-	a, err := Open(s.Bytes(), j.Owner)
-	fail(err)
+	s, err := shm.Open(c.Ref)
+	if err != nil {
+		return err
+	}
+	a, err := Open(s.Bytes(), c.Owner)
+	if err != nil {
+		return err
+	}
 	end := time.Now().Add(time.Minute)
-	fmt.Println("ready")
-	fail(churn(a, uint64(j.Owner), func() bool { return time.Now().After(end) }))
+	if err := p.Send("ready"); err != nil {
+		return err
+	}
+	return churn(a, uint64(c.Owner), func() bool { return time.Now().After(end) })
 }
 
 // Processes that are killed at any moment leave an arena that works: each takes the blocks that it
@@ -221,23 +221,13 @@ func TestKilledProcesses(t *testing.T) {
 	require.NoError(t, err)
 	const kills = 12
 	for owner := uint32(2); owner < 2+kills; owner++ {
-		text, err := json.Marshal(childJob{s.Ref(), owner})
-		require.NoError(t, err)
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), childVariable+"="+string(text))
-		out, err := cmd.StdoutPipe()
-		require.NoError(t, err)
-		require.NoError(t, cmd.Start())
-		line := make([]byte, len("ready\n"))
-		_, err = out.Read(line)
-		require.NoError(t, err)
+		c := fabrictest.Start(t, churnRole, churnConfig{s.Ref(), owner})
+		var ready string
+		c.Receive(&ready)
 		// This process works in the arena meanwhile, for a random number of rounds.
 		rounds := rand.IntN(20000)
 		require.NoError(t, churn(a, 1, func() bool { rounds--; return rounds < 0 }))
-		require.NoError(t, cmd.Process.Kill())
-		require.Error(t, cmd.Wait())
-		require.Equal(t, -1, cmd.ProcessState.ExitCode(),
-			"it was killed, and ended by nothing else")
+		require.Equal(t, -1, c.Kill(), "it was killed, and ended by nothing else")
 	}
 	u, err := a.usage()
 	require.NoError(t, err)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sort"
 	"strings"
@@ -26,8 +25,7 @@ func TestMain(m *testing.M) {
 	if Child() {
 		return
 	}
-	if os.Getenv(victimVariable) != "" {
-		victim()
+	if fabrictest.RunChild(map[string]fabrictest.Role{victimRole: victim}) {
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -347,28 +345,24 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// victimVariable makes the test binary measure between processes until it is killed.
-const victimVariable = "SHMPERF_TEST_VICTIM"
+const victimRole = "victim"
 
-func victim() {
+// victim measures between processes until it is killed.
+func victim(*fabrictest.Parent) error {
 	b := &bench{Options: Options{Duration: time.Hour}, ctx: context.Background(), cpus: []int{0}}
 	_, err := b.team(job{Work: "stream", Variant: "lamport", Nodes: 3,
 		Body: 2 * spscGeometry.Bytes()}, processes)
-	fmt.Fprintln(os.Stderr, err)
-	os.Exit(1)
+	return err
 }
 
 // The nodes of a process that is killed end with it.
 func TestKilled(t *testing.T) {
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), victimVariable+"=1")
-	require.NoError(t, cmd.Start())
-	nodes := func() []string { return processesWith(t, cmd.Process.Pid) }
+	c := fabrictest.Start(t, victimRole, nil)
+	nodes := func() []string { return processesWith(t, c.PID) }
 	var seen []string
 	require.Eventually(t, func() bool { seen = nodes(); return len(seen) == 2 }, 20*time.Second,
 		time.Millisecond)
-	require.NoError(t, cmd.Process.Kill())
-	require.Error(t, cmd.Wait())
+	c.Kill()
 	require.Eventually(t, func() bool {
 		for _, pid := range seen {
 			if status, err := os.ReadFile("/proc/" + pid + "/stat"); err == nil &&
