@@ -127,8 +127,9 @@ type Plugin struct {
 	Version       string `json:"version"`
 	SHA256        string `json:"sha256,omitempty"`
 	RuntimeDigest string `json:"runtime_digest,omitempty"`
-	Sources       string `json:"sources,omitempty"`
-	Provider      string `json:"provider,omitempty"`
+	// Sources identifies the sources of the transport itself, as in a result.
+	Sources  string `json:"sources,omitempty"`
+	Provider string `json:"provider,omitempty"`
 	// Chosen, Integrity, Uncounted and Matched are those of [result.Plugin].
 	Chosen    map[string]string `json:"chosen,omitempty"`
 	Integrity string            `json:"integrity,omitempty"`
