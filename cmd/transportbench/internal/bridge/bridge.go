@@ -42,8 +42,10 @@ func Kept(executable string) (dirs []string) {
 // Command returns the options of ab that measure the versions of both sets in turns, for the
 // largest change without a verdict, or else for the largest: its whole configuration. It takes a
 // version's plugins from kept or, if they are the present ones, from used. It is [compare.Bridge]
-// if the old version's plugins are nowhere, and cannot be built here either.
-func Command(r *compare.Report, old, new *set.Set, kept, used []string) string {
+// if the old version's plugins are nowhere, and cannot be built here either. schemaOf returns the
+// options of a transport by the plugin in a directory, or nil if there is none.
+func Command(r *compare.Report, old, new *set.Set, kept, used []string,
+	schemaOf func(dir, transport string) []transport.Option) string {
 	controlled := func(c compare.Change) bool { return c.Control != nil }
 	at := slices.IndexFunc(r.Changes, func(c compare.Change) bool {
 		return controlled(c) && c.Verdict == compare.Ambiguous
@@ -61,9 +63,16 @@ func Command(r *compare.Report, old, new *set.Set, kept, used []string) string {
 		return compare.Bridge
 	}
 	run := new.Cells[row].Run
-	words := slices.Concat([]string{"ab"}, flags(run), own(run, before),
+	b := find(new, measured(new, c.Transport), slices.Concat(used, kept))
+	var schemas [][]transport.Option
+	for _, dir := range append([]string{a, b}, used...) {
+		if schema := schemaOf(dir, c.Transport); schema != nil && len(schemas) < 2 {
+			schemas = append(schemas, schema)
+		}
+	}
+	words := slices.Concat([]string{"ab"}, flags(run), own(run, before, schemas),
 		[]string{"--a", "plugin-dir=" + a})
-	if b := find(new, measured(new, c.Transport), slices.Concat(used, kept)); b != "" {
+	if b != "" {
 		words = append(words, "--b", "plugin-dir="+b)
 	}
 	return strings.Join(words, " ")
@@ -173,10 +182,24 @@ func flags(run *config.Config) []string {
 	return list
 }
 
-// own returns the options of the transport itself that both sides know.
-func own(run *config.Config, known *set.Cell) (list []string) {
+// own returns the options of the transport itself that both sides know, without those that have
+// their default by the schemas of the sides. A side that has to be built first is taken to have the
+// defaults of the other, or of the present version; ab shows options in which the sides differ.
+func own(run *config.Config, known *set.Cell, schemas [][]transport.Option) (list []string) {
+	isDefault := func(name string) bool {
+		same := false
+		for _, schema := range schemas {
+			for _, o := range schema {
+				if o.Name == name && o.Default != run.Options[name] {
+					return false
+				}
+				same = same || o.Name == name
+			}
+		}
+		return same
+	}
 	for _, name := range slices.Sorted(maps.Keys(run.Options)) {
-		if _, knows := known.Config["options."+name]; knows {
+		if _, knows := known.Config["options."+name]; knows && !isDefault(name) {
 			list = append(list, "--set "+word(name+"="+run.Options[name]))
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
+	"transportbench/core/transport"
 )
 
 // The old version's plugins are found by their digest, by their revision, or built where that can
@@ -37,7 +38,8 @@ func TestCommand(t *testing.T) {
 			run, _, err := config.Resolve(config.Layer{Values: map[string]string{
 				"profile": "echo", "in-flight": inFlight, "value-size": "4KiB"}})
 			require.NoError(t, err)
-			run.Options = map[string]string{"ring": "onesided", "device": ""}
+			run.Options = map[string]string{"ring": "onesided", "device": "", "slots": "64",
+				"pages": "4KiB"}
 			if revision == "" {
 				run.Options["new"] = "1"
 			}
@@ -58,23 +60,40 @@ func TestCommand(t *testing.T) {
 	now := plugin(used, "now")
 	const revision = "0123456789abcdef0123456789abcdef01234567"
 	executable := filepath.Join(home, "prefix/bin/transportbench")
+	// slots has its default on both sides, device in the old version only, and pages wherever it
+	// is known.
+	schemaOf := func(dir, of string) []transport.Option {
+		require.Equal(t, "shm", of)
+		schema := []transport.Option{{Name: "ring", Default: "auto"},
+			{Name: "slots", Default: "64"}}
+		switch {
+		case dir == used:
+			return append(schema, transport.Option{Name: "device", Default: "eth0"})
+		case strings.HasPrefix(dir, "$"):
+			return nil
+		}
+		return append(schema, transport.Option{Name: "device"},
+			transport.Option{Name: "pages", Default: "4KiB"})
+	}
 	command := func(sum string) string {
-		return Command(report, of(revision, sum), of("", now), Kept(executable), []string{used})
+		return Command(report, of(revision, sum), of("", now), Kept(executable), []string{used},
+			schemaOf)
 	}
 	require.Equal(t, compare.Bridge, command("gone"))
 
-	const ab = "ab --transport shm --profile echo --in-flight 32 --value-size 4KiB " +
-		"--set device= --set ring=onesided --a plugin-dir="
+	const load = "ab --transport shm --profile echo --in-flight 32 --value-size 4KiB --set device= "
+	const ab = load + "--set ring=onesided --a plugin-dir="
+	const unknown = load + "--set pages=4KiB --set ring=onesided --a plugin-dir="
 	require.NoError(t, os.Mkdir("scripts", 0o755))
 	require.NoError(t, os.WriteFile(builder, nil, 0o600))
-	require.Equal(t, ab+"$(scripts/old-plugins.sh 0123456789ab) --b plugin-dir="+used,
+	require.Equal(t, unknown+"$(scripts/old-plugins.sh 0123456789ab) --b plugin-dir="+used,
 		command("gone"))
 	built := filepath.Join(home, "cache/transportbench/plugins/0123456789ab")
 	plugin(built, "built again")
 	require.Equal(t, ab+built+" --b plugin-dir="+used, command("gone"))
 	kept := filepath.Join(home, "prefix/lib/transportbench/kept/other")
 	require.Equal(t, ab+kept+" --b plugin-dir="+used, command(plugin(kept, "kept")))
-	require.Equal(t, ab+used+" --b plugin-dir="+used, command(now))
+	require.Equal(t, unknown+used+" --b plugin-dir="+used, command(now))
 }
 
 // The flags of a configuration give it, whatever the options of its set had in common.

@@ -9,6 +9,7 @@ import (
 
 	"transportbench/cmd/transportbench/internal/app"
 	"transportbench/cmd/transportbench/internal/bridge"
+	"transportbench/cmd/transportbench/internal/catalog"
 	"transportbench/cmd/transportbench/internal/comparison"
 	"transportbench/cmd/transportbench/internal/complete"
 	"transportbench/cmd/transportbench/internal/options"
@@ -23,6 +24,7 @@ import (
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/set"
 	"transportbench/core/plugin/host"
+	"transportbench/core/transport"
 )
 
 func diffCommand(a *app.App) *cobra.Command {
@@ -128,7 +130,14 @@ func diffSets(ctx context.Context, a *app.App, c *comparison.Flags, o compare.Op
 	if report.Controlled() {
 		executable, _ := os.Executable()
 		used, _ := host.Dirs(pluginDir)
-		report.Bridge = bridge.Command(report, old, new, bridge.Kept(executable), used)
+		report.Bridge = bridge.Command(report, old, new, bridge.Kept(executable), used,
+			func(dir, name string) []transport.Option {
+				entries, err := catalog.FindIn(ctx, dir, []string{name})
+				if err != nil || entries[0].Unavailable() != "" {
+					return nil
+				}
+				return entries[0].Description.Info.Options
+			})
 	}
 	return comparison.Conclude(ctx, a, c, report, len(o.Thresholds) > 0)
 }
