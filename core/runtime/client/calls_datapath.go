@@ -7,7 +7,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// This file has what the three loops of a client have in common: a call from its issue to the
+// This file has what the loops of a client have in common: a call from its issue to the
 // verified response.
 
 // issueCopy issues a call and appends a copy of its request to the ops to post. Fewer than

@@ -39,7 +39,7 @@ type Client struct {
 	requests []transport.Op // by call; if replays, the first ones follow the last again
 	buffers  []byte         // off the Go heap; one payload for each call
 	stride   int            // bytes of a payload's room in buffers
-	replays  bool
+	replays  bool           // draws requests once and repeats them; never those of stream
 	order    callOrder
 	drawn    *drawnOrder // order, or nil if replays
 	loop     callLoop
@@ -52,8 +52,8 @@ type Client struct {
 	flushEach bool // the doorbell rings for each call
 	seen      []seenVersion
 	seenMask  uint64
-	inFlight  int
-	maxIssued int // calls in flight: config.InFlight, or 0 once all of a burst are issued
+	inFlight  int // calls issued and not answered, also those not posted yet
+	maxIssued int // limit of inFlight: config.InFlight, or 0 once all of a burst are issued
 	nonce     uint64
 	// drainLimit bounds the wait for calls in flight at the end of a window.
 	drainLimit time.Duration
@@ -75,7 +75,7 @@ type Client struct {
 	Gaps    loop.GapWatch
 	stages  *stager // nil in mesh-proxied
 	window  Window
-	first   []uint64 // nanoseconds
+	first   []uint64 // nanoseconds of the first call on each connection
 	counted uint64   // ticks: up to here, counts.inFlight has the calls in flight
 	entered bool     // the window has begun
 	began   uint64   // ticks: its begin

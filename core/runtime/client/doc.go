@@ -1,10 +1,11 @@
 // Package client is the measured client: one thread, or one of several on a thread, that keeps
 // calls in flight over a worker, verifies the responses and records latencies.
 //
-// A [Client] has one of three loops, which is chosen when it is made. Each is a file:
+// A [Client] has one of these loops, which is chosen when it is made:
 //
 //   - replayed_datapath.go: a closed loop whose requests are drawn once and sent again in order
-//   - drawn_datapath.go: a closed loop that draws each request as it goes
+//   - drawn_datapath.go: a closed loop that draws each request as it goes;
+//     bursts.go lets each iteration of a hand-off end before the next
 //   - open_datapath.go: an open loop, whose calls are due at a rate
 //
 // calls_datapath.go has what the loops share, a call from its issue to the verified response. Every

@@ -12,7 +12,7 @@ type Member struct {
 	AtBegin, AtEnd func()
 }
 
-// RunTogether is client.run for all members, one iteration after the other. What one of them does
+// RunTogether is [Client.Run] for all members, one iteration after the other. What one does
 // outside of the measured time, it does alone: the others wait, and their responses with them. It
 // calls stop, which ends the window, when one of them fails, and returns an error for each.
 func RunTogether(s *loop.State, members []Member, stop func()) (errs []error) {

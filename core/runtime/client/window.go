@@ -12,11 +12,11 @@ import (
 )
 
 // callLoop decides which calls a client issues in a window, and when. A client has one of
-// [replayedLoop], [drawnLoop] and [openLoop].
+// [replayedLoop], [drawnLoop], [burstLoop] and [openLoop].
 type callLoop interface {
 	// begin begins the load: a closed loop issues all the calls that it keeps in flight.
 	begin(now uint64) error
-	// Run runs n iterations, or fewer if the window ends.
+	// run runs n iterations, or fewer if the window ends.
 	//
 	// An iteration polls once and handles the events: it ends the calls that they answer, issues
 	// others, posts those, and only then verifies the responses, so that the harness works while

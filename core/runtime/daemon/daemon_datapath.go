@@ -444,7 +444,7 @@ func (o *outbox) empty() bool { return len(o.ops) == 0 }
 
 func (o *outbox) full() bool { return len(o.ops) == cap(o.ops) }
 
-// Add appends an op; the outbox must not be full. The caller sets it field by field: a literal
+// add appends an op; the outbox must not be full. The caller sets it field by field: a literal
 // is built on the stack with narrow stores and copied with wide loads, which stall on them.
 func (o *outbox) add() *transport.Op {
 	o.ops = o.ops[:len(o.ops)+1]

@@ -225,7 +225,7 @@ func (r *Rank) launch(sampleEvery int, window record.Window) *windowRun {
 	}
 	for i, t := range r.threads {
 		if t.group.follows(t) {
-			continue // its leader's turn is everyone's
+			continue // the group's first thread runs it
 		}
 		go func() {
 			t.work <- func() {
@@ -321,8 +321,8 @@ func (w *threadWindow) finish(err error) {
 	}
 }
 
-// supervise moves the window through its states until all threads are done, and reports
-// whether it was cut short.
+// supervise ends the window that Advance has begun once its time is over, waits for all threads,
+// and reports whether it was cut short.
 func (r *Rank) supervise(ctx context.Context, window record.Window, measuring <-chan struct{},
 	run *windowRun, progress func(record.Progress)) (stopped bool) {
 	every := progressEvery

@@ -121,7 +121,7 @@ func (t *timer) book(c *Conn) {
 	k := c.counters
 	passed := uint64(now - t.last)
 	t.last = now
-	if c.Out.uncut() == 0 && flight == 0 && pending == 0 && !c.Out.windowFull && c.idleLanes() {
+	if c.Out.unchunked() == 0 && flight == 0 && pending == 0 && !c.Out.windowFull && c.idleLanes() {
 		t.last = 0
 	}
 	var part timeBreakdown
@@ -192,7 +192,7 @@ func (c *Conn) sendStall() (reason stallReason, stalls bool) {
 	switch out := &c.Out; {
 	case out.WaitsForCredit():
 		return reasonCredit, true
-	case out.uncut() > 0:
+	case out.unchunked() > 0:
 		return reasonTasks, true
 	case out.windowFull && out.requests.Full():
 		return reasonPool, true

@@ -9,15 +9,15 @@ import (
 // Receiver is the stream from the peer. It arrives in requests, which are unpacked one behind the
 // other into a destination ring.
 //
-// A receive is posted before its bytes come: that is the peer's credit. Receives are numbered from
-// 0, and number n has index n%16 on the wire. Those in the ring form four groups, oldest first:
+// A receive is room for one request. Posting it gives the peer a credit to send that request.
+// Number n has index n%16 on the wire. Those in the queue requests form four groups, oldest first:
 //
 //	pending   all bytes are in bounce memory; they are being unpacked, or are
 //	arriving  has bounce pages; bytes may come
 //	waiting   the peer has announced its first chunk, and there are no pages
 //	posted    announced to the peer, which has announced nothing
 //
-// A receive passes from group to group in order, and leaves the ring when it is consumed: that
+// A receive passes from group to group in order, and leaves the queue when it is consumed: that
 // gives its pages back.
 type Receiver struct {
 	requests                   queue.Queue[receiveRequest]
@@ -25,7 +25,7 @@ type Receiver struct {
 	pages                      int // bounce pages that the requests have
 
 	destination bounce.Buffer // a ring that is mapped twice in a row
-	sizes       []int         // of the requests consumed, in bytes, by number modulo the slots
+	sizes       []int         // of consumed receives, by number modulo the slots; none in a [Side]
 	read        uint64        // the receive in which the next message begins
 	offset      int           // and where in it
 	released    uint64        // receives before this one may be overwritten

@@ -12,15 +12,15 @@ import (
 // which becomes a task of a lane. It is freed when the peer has it all.
 //
 // Positions count the bytes of the stream from its beginning. The staging ring holds what is from
-// acked to posted, except for what was sent straight from the caller's memory.
+// acked to end, except for what was sent straight from the caller's memory.
 type Sender struct {
 	requests queue.Queue[sendRequest] // posted and not freed
-	// credits are those of requests that are not cut into chunks yet. As many were popped as
-	// requests are cut.
+	// credits are those that no request has used yet: a request pops one when all of it is in
+	// chunks.
 	credits queue.Queue[credit]
 
 	staging []byte // a ring that is mapped twice in a row
-	posted  uint64 // position of the end of the stream
+	end     uint64 // position of the end of the stream
 	flushed uint64 // position up to which the stream is to be sent
 	cut     uint64 // position up to which it is cut into requests
 	acked   uint64 // position up to which the peer has it
@@ -51,7 +51,7 @@ type sendRequest struct {
 	lanes    uint16 // set of lanes that have a part of it
 	marks    [MaxLanes]laneMark
 
-	posted, cutAt, writtenAt int64 // the latter two only if they are traced, otherwise 0
+	posted, chunkedAt, writtenAt int64 // the latter two only if they are traced, otherwise 0
 }
 
 // laneMark is how far a lane must be acknowledged for a request to be.
@@ -87,7 +87,7 @@ func (s *Sender) Post(source []byte, at, tag uint64) error {
 	r := s.requests.Push()
 	r.tag, r.source, r.size, r.at = tag, source, size, at
 	r.assigned, r.written, r.lanes = 0, 0, 0
-	r.posted, r.cutAt, r.writtenAt = clock.Now(), 0, 0
+	r.posted, r.chunkedAt, r.writtenAt = clock.Now(), 0, 0
 	c.timer.begin(c, r.posted)
 	c.counters.Sends++
 	c.counters.SendPeak = max(c.counters.SendPeak, uint64(s.requests.Len()))
@@ -100,8 +100,8 @@ func (s *Sender) UnderWay() int { return s.requests.Len() }
 // Posted returns how many requests were posted.
 func (s *Sender) Posted() uint64 { return s.requests.Last() }
 
-// uncut returns how many requests are not cut into chunks yet.
-func (s *Sender) uncut() int { return int(s.requests.Last() - s.credits.First()) }
+// unchunked returns how many requests are not all in chunks yet.
+func (s *Sender) unchunked() int { return int(s.requests.Last() - s.credits.First()) }
 
 // addCredit takes a credit of the peer. The peer uses an index of its ring again only after it has
 // consumed what came for it before.
@@ -142,7 +142,7 @@ func (s *Sender) sendChunks() error {
 // free task. It reports whether it assigned any.
 func (s *Sender) assignChunks() (assigned bool, err error) {
 	c := s.conn
-	for !s.credits.Empty() && s.uncut() > 0 {
+	for !s.credits.Empty() && s.unchunked() > 0 {
 		number := s.credits.First()
 		r, credit := s.requests.At(number), s.credits.Head()
 		switch {
@@ -169,7 +169,7 @@ func (s *Sender) assignChunks() (assigned bool, err error) {
 			}
 		}
 		if c.counters.tracing() {
-			r.cutAt = clock.Now()
+			r.chunkedAt = clock.Now()
 		}
 		s.credits.Pop()
 	}
@@ -242,7 +242,7 @@ func (s *Sender) bookSent(l *lane, bytes int) {
 // Free frees the oldest request and reports whether it was acknowledged.
 func (s *Sender) Free() bool {
 	number := s.requests.First()
-	if number == s.credits.First() { // it is not cut yet
+	if number == s.credits.First() { // not all of it is in chunks
 		return false
 	}
 	r := s.requests.Head()
@@ -253,7 +253,7 @@ func (s *Sender) Free() bool {
 	now := clock.Now()
 	s.conn.counters.SendNS += uint64(now - r.posted)
 	s.conn.counters.traceRequest(traced{s.conn.peer, &sendTrace, number % Requests, r.size,
-		[...]int64{r.posted, r.cutAt, r.writtenAt, now, now}})
+		[...]int64{r.posted, r.chunkedAt, r.writtenAt, now, now}})
 	s.acked += uint64(r.size)
 	s.requests.Pop()
 	return true
@@ -293,7 +293,7 @@ func (s *Sender) acknowledged(r *sendRequest, number uint64) bool {
 
 // idle reports whether nothing is left to be sent.
 func (s *Sender) idle() bool {
-	return s.cut == s.flushed && s.uncut() == 0 && s.conn.idleLanes()
+	return s.cut == s.flushed && s.unchunked() == 0 && s.conn.idleLanes()
 }
 
 // idleLanes reports whether no lane has anything to send.

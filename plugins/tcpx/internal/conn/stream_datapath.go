@@ -20,25 +20,26 @@ func (s *Sender) Offset(position uint64) uint64 { return (position - s.first) % 
 func (s *Sender) at(position, size uint64) []byte { return s.staging[s.Offset(position):][:size] }
 
 // End returns the position of the end of the stream.
-func (s *Sender) End() uint64 { return s.posted }
+func (s *Sender) End() uint64 { return s.end }
 
-// hasRoom reports whether the staging ring has room for size bytes; it frees requests to find some.
+// hasRoom reports whether the staging ring has room for size bytes. It frees the requests that
+// credits prove consumed, and asks TCP about the others only when the ring is half full.
 // While the ring is empty, the stream goes on at its begin, which is still in the caches: the ring
 // is larger than they are.
 func (s *Sender) hasRoom(size uint64) bool {
-	for s.acked != s.posted && s.credits.Last() > s.requests.First()+s.peerWindow && s.Free() {
+	for s.acked != s.end && s.credits.Last() > s.requests.First()+s.peerWindow && s.Free() {
 	}
-	if s.acked == s.posted {
-		s.first = s.posted
+	if s.acked == s.end {
+		s.first = s.end
 	}
-	if s.posted+size-s.acked > s.size()/2 {
+	if s.end+size-s.acked > s.size()/2 {
 		s.freeAll()
 	}
-	return s.posted+size-s.acked <= s.size()
+	return s.end+size-s.acked <= s.size()
 }
 
 // Skip appends size bytes that the caller puts into the staging ring by itself. There must be room.
-func (s *Sender) Skip(size int) { s.posted += uint64(size) }
+func (s *Sender) Skip(size int) { s.end += uint64(size) }
 
 // Write appends a payload, for which there must be room. Of a large one, the bytes that fill
 // requests are not copied if the sockets take them at once.
@@ -48,8 +49,8 @@ func (s *Sender) Write(payload []byte) {
 		s.writeDirect(payload)
 		return
 	}
-	copy(s.at(s.posted, size), payload)
-	s.posted += size
+	copy(s.at(s.end, size), payload)
+	s.end += size
 	c.counters.Staged += size
 	if size > 0 {
 		c.counters.Stagings++
@@ -60,8 +61,8 @@ func (s *Sender) Write(payload []byte) {
 // rest to the staging ring.
 func (s *Sender) writeDirect(payload []byte) {
 	c := s.conn
-	s.borrowed, s.borrowedAt = payload, s.posted
-	s.posted += uint64(len(payload))
+	s.borrowed, s.borrowedAt = payload, s.end
+	s.end += uint64(len(payload))
 	before := c.counters.SentBytes
 	_ = c.Send(true) // the next Receive finds the error
 	// Chunks that were not sent in full, and then everything that is no chunk yet.
@@ -74,11 +75,11 @@ func (s *Sender) writeDirect(payload []byte) {
 		}
 	}
 	unassigned := s.cut
-	if s.uncut() > 0 {
+	if s.unchunked() > 0 {
 		r := s.requests.At(s.credits.First())
 		unassigned = r.at + uint64(r.assigned)
 	}
-	s.copyToStaging(unassigned, s.posted)
+	s.copyToStaging(unassigned, s.end)
 	s.borrowed = nil
 	c.counters.Direct += c.counters.SentBytes - before
 }
@@ -93,8 +94,8 @@ func (s *Sender) copyToStaging(from, to uint64) {
 	}
 }
 
-// Flush lets all that was written be sent.
-func (s *Sender) Flush() { s.flushed = s.posted }
+// Flush sends nothing: it lets the next Send cut a last request that is not full.
+func (s *Sender) Flush() { s.flushed = s.end }
 
 // WaitsForCredit reports whether a request waits for the peer's credit.
 func (s *Sender) WaitsForCredit() bool { return s.credits.Last() < s.requests.Last() }
@@ -103,18 +104,18 @@ func (s *Sender) WaitsForCredit() bool { return s.credits.Last() < s.requests.La
 func (s *Sender) cutRequests() error {
 	c, request := s.conn, uint64(s.conn.config.Request)
 	s.windowFull = false
-	filled := s.posted
+	filled := s.end
 	if s.filled != nil {
 		filled = s.filled()
 	}
-	for c.Err == nil && (s.posted-s.cut >= request || s.cut < s.flushed) {
+	for c.Err == nil && (s.end-s.cut >= request || s.cut < s.flushed) {
 		if !s.windowOpen() {
 			s.windowFull = true
 			c.timer.begin(c, 0)
 			break
 		}
 		size := request
-		if s.posted-s.cut < size {
+		if s.end-s.cut < size {
 			size = s.flushed - s.cut
 		}
 		if s.cut+size > filled {
@@ -152,7 +153,7 @@ func (s *Sender) CanReply(size int) bool {
 	if size <= c.messages.maxInline {
 		return !c.control.full
 	}
-	if s.filled != nil && s.filled() < s.posted {
+	if s.filled != nil && s.filled() < s.end {
 		return false // it would be sent after the copies, by a later poll
 	}
 	if c.driver.unbooked() {
@@ -161,11 +162,11 @@ func (s *Sender) CanReply(size int) bool {
 	if !c.idleLanes() {
 		return false
 	}
-	need := (int(s.posted-s.cut) + size + config.Request - 1) / config.Request
+	need := (int(s.end-s.cut) + size + config.Request - 1) / config.Request
 	if s.free() < need {
 		s.freeAll()
 	}
-	return s.free() >= need || s.cut == s.posted && s.requests.Empty() && need > config.SendWindow
+	return s.free() >= need || s.cut == s.end && s.requests.Empty() && need > config.SendWindow
 }
 
 // free returns how many requests can be sent now.
@@ -178,6 +179,6 @@ func (s *Sender) free() int {
 // requests and left the stream waiting.
 func (s *Sender) canSend() bool {
 	return s.cut < s.flushed && s.requests.Len() < s.conn.config.SendWindow ||
-		!s.credits.Empty() && s.uncut() > 0 && s.chooseLane() >= 0 &&
+		!s.credits.Empty() && s.unchunked() > 0 && s.chooseLane() >= 0 &&
 			s.conn.control.hasRoomForChunk()
 }

@@ -180,11 +180,11 @@ func TestRingsBeginAgain(t *testing.T) {
 	s := Sender{staging: make([]byte, 2*1000), requests: queue.New[sendRequest](Requests)}
 	for range 3 {
 		require.True(t, s.hasRoom(600))
-		require.Zero(t, s.Offset(s.posted), "the ring is empty")
-		s.posted += 600
+		require.Zero(t, s.Offset(s.end), "the ring is empty")
+		s.end += 600
 		require.True(t, s.hasRoom(400))
-		require.EqualValues(t, 600, s.Offset(s.posted), "behind 600 bytes")
+		require.EqualValues(t, 600, s.Offset(s.end), "behind 600 bytes")
 		require.False(t, s.hasRoom(401))
-		s.acked = s.posted
+		s.acked = s.end
 	}
 }
