@@ -58,8 +58,8 @@
 //     above.
 //  4. receiveResponse learns the response's size from that packet, so the slot has m-1 more packets
 //     to send. pump sends them as RFRs (sendRFR, rfr_datapath.go). receiveRFR has answer send the
-//     next response packet. Of the only response that is awaited, the port receives it in the
-//     slot's buffer (place); else receiveResponse copies it there, until the response is complete.
+//     next response packet. If the client awaits no other response, the port receives the packet
+//     in the slot's buffer (worker.responseTarget); else reassemble copies it there.
 //
 // worker.Poll also runs the timers: sendDue (wheel.go) sends held packets that are due; scan
 // (worker_datapath.go) retransmits (checkTimeout, loss_datapath.go), repeats handshakes

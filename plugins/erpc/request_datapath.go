@@ -2,8 +2,8 @@ package erpc
 
 import "transportbench/core/transport"
 
-// postCall takes a posted call into a free slot, or into the backlog. It returns false if as many
-// calls are in flight as there may be.
+// postCall takes a posted call into a free slot, or into the backlog. It returns false if
+// no call buffer is free.
 func (w *worker) postCall(p *session, op *transport.Op, now int64) bool {
 	last := len(p.freeCalls) - 1
 	if last < 0 {
@@ -83,7 +83,7 @@ func (w *worker) receiveRequest(p *session, h *header, data []byte, e *transport
 	number := s.received
 	s.received++
 	if x.requestPackets > 1 {
-		whole := p.buffer(p.arriving, slot, x.requestSize)
+		whole := p.buffer(p.incomingRequests, slot, x.requestSize)
 		from, _ := fragment(number, x.requestSize, w.maxData)
 		copy(whole[from:], data)
 		w.counts.countCopy(len(data))

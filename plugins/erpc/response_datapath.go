@@ -60,7 +60,7 @@ func (w *worker) receiveResponse(p *session, h *header, data []byte, e *transpor
 // reassemble puts the next packet's data at the slot's cursor, unless the port has received it
 // there, and returns the whole response.
 func (p *session) reassemble(w *worker, s *clientSlot, data []byte) (whole []byte) {
-	whole = p.buffer(p.incoming, s.index, s.rpc.responseSize)
+	whole = p.buffer(p.incomingResponses, s.index, s.rpc.responseSize)
 	if s.cursor == nil {
 		s.cursor = whole
 	}
@@ -72,10 +72,10 @@ func (p *session) reassemble(w *worker, s *clientSlot, data []byte) (whole []byt
 	return whole
 }
 
-// cursor returns the memory to which the next packets belong: what is still to come of a long
-// response, once its first packet has come. Of several responses the packets come in turn, so only
-// one is received in place.
-func (w *worker) cursor() []byte {
+// responseTarget returns the memory in which the port receives the next packets: the rest of the
+// long response that is awaited. It is nil before the first packet, and if several calls are
+// awaited, because their packets come interleaved.
+func (w *worker) responseTarget() []byte {
 	s := w.awaiting
 	if s == nil || s.next != nil {
 		return nil

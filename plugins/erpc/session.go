@@ -16,7 +16,7 @@ import (
 type session struct {
 	id           transport.PeerID
 	state        sessionState
-	localNumber  uint16 // in arriving packets, less worker.firstNumber
+	localNumber  uint16 // index in worker.sessions
 	localKey     uint32 // of the checksum of arriving packets
 	localFirst   uint32 // number of this side's first request
 	nonce        uint64 // of the peer's worker
@@ -34,24 +34,24 @@ type session struct {
 	connectDeadline int64
 
 	// The client's side.
-	credits    int
-	maxCredits int // credits when none is in use
-	inWheel    int // packets of both sides
-	slots      []clientSlot
-	freeSlots  []int32
-	sendQueue  queue.Queue[*clientSlot] // slots that have packets to send
-	backlog    queue.Queue[int32]       // calls that wait for a slot
-	calls      []call
-	freeCalls  []int32
-	timely     timely
-	sendAt     int64  // when the rate allows the next packet
-	requests   []byte // posted requests, by call
-	incoming   []byte // responses being reassembled, by slot
+	credits           int
+	maxCredits        int // credits when none is in use
+	inWheel           int // packets of both sides
+	slots             []clientSlot
+	freeSlots         []int32
+	sendQueue         queue.Queue[*clientSlot] // slots that have packets to send
+	backlog           queue.Queue[int32]       // calls that wait for a slot
+	calls             []call
+	freeCalls         []int32
+	timely            timely
+	sendAt            int64  // when the rate allows the next packet
+	requests          []byte // posted requests, by call
+	incomingResponses []byte // being reassembled, by slot
 
 	// The server's side.
-	serverSlots []serverSlot
-	arriving    []byte // requests being reassembled, by slot
-	responses   []byte // posted responses, by slot
+	serverSlots      []serverSlot
+	incomingRequests []byte // being reassembled, by slot
+	responses        []byte // posted responses, by slot
 
 	memory []byte // all buffers
 	stride int    // bytes from one buffer to the next
@@ -156,8 +156,8 @@ func (w *worker) newSession(id transport.PeerID) (*session, error) {
 		b, rest = rest[:n:n], rest[n:]
 		return b
 	}
-	p.requests, p.responses, p.incoming, p.arriving = take(requests), take(responses),
-		take(reassembly), take(reassembly)
+	p.requests, p.responses = take(requests), take(responses)
+	p.incomingResponses, p.incomingRequests = take(reassembly), take(reassembly)
 	return p, nil
 }
 

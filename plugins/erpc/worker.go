@@ -29,7 +29,7 @@ type worker struct {
 
 	peers    control.Peers[session, uint64]
 	sessions []*session // by localNumber; nil where the number is free
-	// of a session in arriving packets; random, because strangers have to guess it
+	// Arriving packets carry firstNumber + localNumber. It is random: strangers must guess it.
 	firstNumber uint16
 	connecting  int // sessions in state connecting
 	lostPeers   control.LostPeers

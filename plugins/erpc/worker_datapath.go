@@ -72,7 +72,7 @@ func (w *worker) Poll(events []transport.Event) (n int, err error) {
 	}
 	if w.nextPacket == w.packetCount {
 		w.nextPacket = 0
-		target := datagram.Target{Memory: w.cursor(), Head: headerSize}
+		target := datagram.Target{Memory: w.responseTarget(), Head: headerSize}
 		if w.packetCount, err = w.port.Receive(w.packets, target); err != nil {
 			err = name.Error("poll", err)
 		}
@@ -116,7 +116,7 @@ func (w *worker) receive(packet *datagram.Packet, e *transport.Event, now int64)
 		return false
 	}
 	h := parse(packet.Data)
-	if packet.Body != nil && h.kind != kindResponse { // what others send may outlast the response
+	if packet.Body != nil && h.kind != kindResponse { // the response will overwrite Body
 		packet.Join()
 	}
 	if h.session == noSession {

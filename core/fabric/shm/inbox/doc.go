@@ -43,7 +43,7 @@
 //     and 2 repeat in the other direction: the reply goes into the server's ring in the
 //     client's inbox.
 //  5. Server: the next Drain begins with [ring.Consumer.Release], which returns the slots of
-//     the last payloads to the client.
+//     the last payloads to the client; Onesided returns a quarter of the ring at a time.
 //  6. Client: worker.Poll returns the reply as an EventResponse with the token of the call.
 //
 // With call slots, step 1 is [ring.Caller.Call], step 3 [ring.Answerer.Drain] with the number of

@@ -57,8 +57,8 @@ type inbound interface {
 	Release()
 }
 
-// newOutbound returns the outbound half in the memory of a claimed region. slots is that half, too,
-// if it has call slots, or nil.
+// newOutbound returns the outbound half in the memory of a claimed region. With call slots, out and
+// slots are the same; otherwise slots is nil.
 func newOutbound(memory []byte, s settings) (out outbound, slots *slotLink, err error) {
 	switch {
 	case s.inplace:
@@ -76,8 +76,7 @@ func newOutbound(memory []byte, s settings) (out outbound, slots *slotLink, err 
 	return &pusher{Producer: producer}, nil, err
 }
 
-// newInbound returns the half that the peer uses which claims this region: an answerer with call
-// slots, a consumer otherwise.
+// newInbound returns the reading side of a region: an answerer with call slots, else a consumer.
 func newInbound(memory []byte, s settings) (in inbound, answerer *ring.Answerer, err error) {
 	if !s.inplace {
 		in, err = ring.NewConsumer(memory, s.algorithm, s.geometry)

@@ -105,15 +105,14 @@ type worker struct {
 	peers   control.Peers[peer, uint64] // by PeerID, and by the nonce of the peer's inbox
 	regions []*region                   // by region of the own inbox
 
-	// only is the active ring if there is one and nothing else needs a look: no ring is to be
-	// armed, no peer to be reported. It is the usual case.
+	// only is the single active ring, or nil if Poll must look at anything else. Usually it is set.
 	only      *region
 	active    []*region // Poll looks at these
 	first     int       // index in active where the next Poll starts
 	unmatched []*region // notified before Connect was called with their peer's address
 	to        *peer     // of the last op posted, or nil; it is dirty
 	dirty     []*peer   // all that were posted to since the last Flush, and perhaps others
-	// armed is that of the only dirty peer if Flush has nothing else to look at, or nil.
+	// armed is the armed word of the single dirty peer, or nil if Flush must do more than load it.
 	armed    *atomic.Uint32
 	lost     control.LostPeers
 	sequence uint32 // of the notifier, as last seen
@@ -134,8 +133,8 @@ type peer struct {
 	inbox    *inbox // the peer's
 	index    int    // of the region that this worker has claimed there
 	out      outbound
-	slots    *slotLink // out with call slots, or nil
-	armed    *atomic.Uint32
+	slots    *slotLink      // out with call slots, or nil
+	armed    *atomic.Uint32 // in the peer's inbox
 	dirty    bool
 	lost     bool
 	watching int // handle at the watcher, or 0
@@ -149,7 +148,7 @@ type region struct {
 	id       transport.PeerID // of peer
 	in       inbound          // nil with call slots until peer is known
 	answerer *ring.Answerer   // with call slots
-	armed    *atomic.Uint32
+	armed    *atomic.Uint32   // in the own inbox
 	closed   *atomic.Uint32
 	peer     *peer // nil until both sides have connected
 	idle     uint32

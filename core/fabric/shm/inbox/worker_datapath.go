@@ -107,7 +107,7 @@ func (w *worker) flushAll() error {
 			w.notify(p)
 		}
 	}
-	if len(w.dirty) > 1 { // to flush a single peer again costs less than to take it up again
+	if len(w.dirty) > 1 { // a lone peer stays: adding it again costs more than flushing it
 		for _, p := range w.dirty {
 			p.dirty = false
 		}

@@ -66,7 +66,7 @@ const (
 
 	// Within a slot.
 	flagOffset    = 0 // u32: the generation (Onesided), or full or empty (FastForward)
-	metaOffset    = 4 // u32: length, spilledBit, kind; stored with the flag but for Lamport
+	metaOffset    = 4 // u32: length, spilledBit, kind; stored with the flag, except in Lamport
 	tokenOffset   = 8 // u64
 	payloadOffset = 16
 

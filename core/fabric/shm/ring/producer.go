@@ -60,19 +60,19 @@ func newProducer(b []byte, g Geometry) (producer, error) {
 	return p, nil
 }
 
-// putInline writes a message with a payload of at most InlineSize bytes, but for flag and meta.
+// putInline writes a message with a payload of at most InlineSize bytes, except flag and meta.
 func (p *producer) putInline(slot uintptr, token uint64, payload []byte) {
 	*p.plain64(slot + tokenOffset) = token
 	p.copyInline(slot+payloadOffset, payload)
 }
 
-// putWide writes a message with a longer payload that fits into a wide slot, but for flag and meta.
+// putWide writes a message with a longer payload that fits into a wide slot, except flag and meta.
 func (p *producer) putWide(slot uintptr, token uint64, payload []byte) {
 	p.copyWide(slot+payloadOffset, payload)
 	*p.plain64(slot + tokenOffset) = token
 }
 
-// putSpilled writes a message with a longer payload, but for flag and meta. It returns false if the
+// putSpilled writes a message with a longer payload, except flag and meta. It returns false if the
 // arena has no room.
 func (p *producer) putSpilled(slot uintptr, token uint64, payload []byte) bool {
 	offset, end, ok := p.arena.reserve(len(payload))
@@ -224,8 +224,8 @@ func (p *OnesidedProducer) Post(ops []transport.Op) (n int, err error) {
 // Publish implements [Producer].
 func (p *OnesidedProducer) Publish() {}
 
-// putLong writes a message with a payload of more than InlineSize bytes, but for flag and meta, in
-// a ring with a head.
+// putLong writes a message with a payload of more than InlineSize bytes, except flag and meta,
+// in a ring with a head.
 func (p *producer) putLong(published uint64, slot uintptr, token uint64, payload []byte) error {
 	if len(payload) <= p.inlineSize {
 		p.putWide(slot, token, payload)
@@ -315,13 +315,13 @@ func (p *FastForwardProducer) Push(kind Kind, token uint64, payload []byte) erro
 		return err
 	}
 	p.pushed += p.step
-	// Pairs with the loads in ready and Drain, which looks at meta before the message is there.
+	// Pairs with the loads in ready and Drain, which loads flag and meta as one word.
 	meta := packMeta(kind, len(payload), len(payload) > p.inlineSize)
 	p.store64(slot+flagOffset, 1|uint64(meta)<<metaShift)
 	return nil
 }
 
-// putLong writes a message with a payload of more than InlineSize bytes, but for flag and meta.
+// putLong writes a message with a payload of more than InlineSize bytes, except flag and meta.
 func (p *FastForwardProducer) putLong(slot uintptr, token uint64, payload []byte) error {
 	if len(payload) <= p.inlineSize {
 		p.putWide(slot, token, payload)
