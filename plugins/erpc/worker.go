@@ -151,7 +151,7 @@ func (w *worker) Wait(timeout time.Duration) error {
 		w.scanAt = now
 		return nil
 	}
-	w.creditIdleTime(now)
+	w.extendTimeouts(now)
 	until := min(w.nextTimer(), now+int64(max(timeout, 0)))
 	var err error
 	if until > now {

@@ -65,7 +65,7 @@ func (w *worker) Poll(events []transport.Event) (n int, err error) {
 		return 0, name.Error("poll", transport.ErrClosed)
 	}
 	now := w.clock()
-	w.creditIdleTime(now)
+	w.extendTimeouts(now)
 	w.lastPoll = now
 	if len(w.reported) > 0 {
 		w.reclaim()

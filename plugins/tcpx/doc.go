@@ -42,9 +42,11 @@
 //  6. conn/lane_datapath.go: polling.send sends the tasks; with the option threads, helpers do
 //     (conn/helper_datapath.go).
 //
+// Post runs steps 4 to 6 for a lent payload, and Flush for all others.
+//
 // The server:
 //
-//  7. worker_datapath.go: Poll calls progress of each peer, which calls Conn.Receive.
+//  7. messages_datapath.go: Poll calls progress of each peer, which calls Conn.Receive.
 //  8. conn/control_datapath.go: readControl gives the record of the message to Conn.announced, and
 //     those of the chunks to Receiver.expect, which notes what comes on which lane.
 //  9. conn/receiver_datapath.go: receiveChunks reserves pages for the requests.
@@ -56,9 +58,9 @@
 //  12. messages_datapath.go: deliver makes an event of the message once all of it is consumed. The
 //     payload lies in the destination ring until the next Poll.
 //
-// The reply takes the same steps in the other direction. The client frees a request once the server
-// has all of it: TCP has acknowledged it, or the server has sent the credit for the request one
-// window later (Sender.Free).
+// A long reply takes the same steps in the other direction; that of a write is short, and follows
+// its record. The client frees a request once the server has all of it: TCP has acknowledged it, or
+// the server has sent the credit for the request one window later (Sender.Free).
 //
 // # Modes
 //

@@ -315,7 +315,8 @@ func (c *Client) recordBusy(began uint64) {
 	c.Gaps.Work(spent)
 }
 
-// count adds the calls in flight since the last time to their integral over the window.
+// count adds the calls in flight since the last time to their integral over the window. An open
+// loop calls it before their number changes; a closed loop keeps that number.
 func (c *Client) count(now uint64) {
 	c.counts.inFlight += uint64(c.inFlight) * (now - c.counted)
 	c.counted = now
