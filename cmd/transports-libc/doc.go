@@ -1,3 +1,3 @@
-// Command transports-libc is the program of the plugins that need no library but libc: it is the
-// plugin by whose name it is started.
+// Command transports-libc has the plugins that need no library but libc. The name under which it is
+// started, such as transport-shm, chooses one.
 package main

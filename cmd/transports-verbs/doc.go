@@ -1,3 +1,3 @@
-// Command transports-verbs is the program of the plugins that use libibverbs: it is the plugin by
-// whose name it is started.
+// Command transports-verbs has the plugins that use libibverbs. The name under which it is started,
+// such as transport-erpc, chooses one.
 package main

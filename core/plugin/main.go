@@ -25,9 +25,9 @@ const (
 	exitOrphaned = 3 // the host is gone
 )
 
-// Main is the main function of a program of plugins. It is the plugin by whose file name,
-// transport-NAME, the program was started; one with a single plugin may have any name. It runs the
-// command line and ends the process.
+// Main is the main function of a program with one or more plugins. It runs the command line as the
+// plugin transport-NAME if the program was started under that name, and ends the process. A program
+// with one plugin may have any name.
 func Main(drivers ...transport.Driver) {
 	driver, err := named(os.Args[0], drivers)
 	if err != nil {
@@ -48,7 +48,7 @@ func named(program string, drivers []transport.Driver) (transport.Driver, error)
 			return d, nil
 		}
 	}
-	return nil, fmt.Errorf("%s is the program of several plugins: start it by the name of a link, "+
+	return nil, fmt.Errorf("%s has several plugins: start it under the name of one of them, "+
 		"%s", program, strings.Join(names, ", "))
 }
 

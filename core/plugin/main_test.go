@@ -50,11 +50,11 @@ func TestNamed(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, two, driver)
 	_, err = named("/a/transports-of-both", []transport.Driver{one, two})
-	require.EqualError(t, err, "/a/transports-of-both is the program of several plugins: start it "+
-		"by the name of a link, transport-one, transport-two")
+	require.EqualError(t, err, "/a/transports-of-both has several plugins: start it under the "+
+		"name of one of them, transport-one, transport-two")
 }
 
-// A plugin knows the digest of its own sources among those of all plugins.
+// A plugin reports the digest of its own sources, of those that the linker sets for all plugins.
 func TestSources(t *testing.T) {
 	defer func(before string) { sources = before }(sources)
 	sources = "one=1f,two=2f"

@@ -112,7 +112,7 @@ func writeTokens(w io.Writer, text []byte) {
 		switch {
 		case kind == token.EOF:
 			return
-		case kind == token.SEMICOLON: // its literal tells whether a line ended
+		case kind == token.SEMICOLON: // its literal differs at the end of a line
 			fmt.Fprintln(w, kind)
 		case kind != token.COMMENT || strings.HasPrefix(literal, "//go:"):
 			fmt.Fprintf(w, "%v %q\n", kind, literal)

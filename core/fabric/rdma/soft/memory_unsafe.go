@@ -88,5 +88,5 @@ func wordsAt(address uint64) words {
 	return words{*(*unsafe.Pointer)(unsafe.Pointer(&p))}
 }
 
-// wordsOf returns memory whose bounds have been checked.
+// wordsOf returns memory as words. The caller keeps within its length.
 func wordsOf(memory []byte) words { return words{unsafe.Pointer(unsafe.SliceData(memory))} }

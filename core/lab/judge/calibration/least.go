@@ -113,7 +113,7 @@ type Least struct {
 // String returns the change and what is known of it.
 func (l Least) String() string { return format.Share(l.Known) + ", " + l.basis() }
 
-// basis says how well the change was found.
+// basis says in how many trials, and of what, the change was found.
 func (l Least) basis() string {
 	repeats := format.Count(l.Repeats, "repeat")
 	text := fmt.Sprintf("found in %d of %s of %s with %s", l.Found,

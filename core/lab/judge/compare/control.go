@@ -47,7 +47,8 @@ type controls struct {
 	reference []pair
 	// none is why no change has a control; empty if some may.
 	none string
-	// unchanged are those of the transports whose own code is the same on both sides.
+	// transports are all that were compared, and unchanged those that have the same program or the
+	// same sources on both sides.
 	unchanged, transports []string
 }
 

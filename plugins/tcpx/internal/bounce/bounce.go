@@ -83,9 +83,8 @@ type Allocator interface {
 // descriptor is closed and can become another socket's.
 type Forgetter interface{ Forget(fd int) }
 
-// Fetcher is an [Allocator] whose memory may lie in a device. Fetch copies size bytes from an
-// offset on to Memory, which need not have had them before. It blocks until the device has done
-// that.
+// Fetcher is an [Allocator] whose memory may lie in a device. Fetch copies size bytes at the offset
+// source from the device to Memory, which lacks them until then. It blocks until they are there.
 type Fetcher interface {
 	Fetch(source uint32, size int) error
 }

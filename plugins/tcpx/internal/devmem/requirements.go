@@ -18,9 +18,8 @@ type Options struct {
 	Size int
 	// Extra is the size of ordinary memory after it, a multiple of the page size.
 	Extra int
-	// Export returns the descriptor of a dmabuf of size bytes in a device whose memory has extra
-	// bytes more, and the dmabuf is not mapped; nil for memory of the host. Export may be called
-	// once.
+	// Export allocates size bytes in a device, with extra bytes behind them, and returns a dmabuf
+	// of the first size, which is not mapped. It is called once. Nil takes memory of the host.
 	Export func(size, extra int) (descriptor int, err error)
 	// Split turns header split on if it is off, and restores it on Close.
 	Split bool
