@@ -671,6 +671,7 @@ func TestKilledPlugin(t *testing.T) {
 	for _, topology := range topologies {
 		t.Run(topology, func(t *testing.T) {
 			i := begin(t, "repeat 1 of", "--duration", "30s", "--topology", topology)
+			awaitWindow(t)
 			require.NoError(t, syscall.Kill(plugins()[1], syscall.SIGKILL))
 			require.Equal(t, 1, i.wait(t))
 			results := i.results(t)
@@ -682,6 +683,28 @@ func TestKilledPlugin(t *testing.T) {
 			survivor := ranks[1-results[0].Failure.Rank]
 			require.NotZero(t, len(survivor.Daemons)+len(survivor.Clients))
 		})
+	}
+}
+
+// awaitWindow waits until each plugin has polled for a while in the window that [begin] saw
+// announced: one that loses its peer before that has recorded nothing.
+func awaitWindow(t *testing.T) {
+	t.Helper()
+	busy := func(pid int) (ns int) {
+		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+		require.NoError(t, err)
+		for _, path := range tasks {
+			text, _ := os.ReadFile(path) // a thread may have ended
+			var task int
+			_, _ = fmt.Sscan(string(text), &task)
+			ns += task
+		}
+		return ns
+	}
+	for _, pid := range plugins() {
+		from := busy(pid)
+		require.Eventually(t, func() bool { return busy(pid)-from > 1e8 }, time.Minute,
+			10*time.Millisecond)
 	}
 }
 
