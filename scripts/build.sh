@@ -57,3 +57,6 @@ for program in $(programs); do
 		say "$(list_of "$program"): a stub, or without a provider; for the real one: apt install ${missing[*]}, then make build"
 	fi
 done
+if [ -n "$(native_tags transports-verbs)" ] && ! native_header infiniband/mlx5dv.h; then
+	say "copyrpc: without DC queue pairs; for them: apt install libibverbs-dev, then make build"
+fi

@@ -44,6 +44,9 @@ native_compiler() {
 	have "${cc%% *}" && echo "$cc"
 }
 
+# native_header NAME reports whether the compiler finds a header.
+native_header() { echo "#include <$1>" | $(native_compiler) -E - >/dev/null 2>&1; }
+
 # native_tags PROGRAM prints the build tags, comma-separated, of the program's
 # libraries that can be used.
 native_tags() {

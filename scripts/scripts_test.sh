@@ -100,6 +100,15 @@ found
 with_fakes env CC=no-such-compiler scripts/build.sh || fail "build.sh failed"
 expect "native: a stub" "gcc libc6-dev"
 
+new_module "verbs without the header of mlx5 are built, and build.sh says what they lack"
+found
+echo 'transports-verbs fakelib libfake-dev ibverbs' >"$scratch/table"
+with_fakes env CC='gcc -nostdinc' scripts/build.sh || fail "build.sh failed"
+expect "copyrpc: without DC queue pairs"
+mkdir infiniband && touch infiniband/mlx5dv.h
+with_fakes env CC="gcc -nostdinc -I$PWD" scripts/build.sh || fail "build.sh failed"
+refuse "DC"
+
 new_module "a plugin that does not build leaves no old one behind"
 mkdir -p bin/plugins && touch bin/plugins/transport-plain bin/plugins/transport-gone
 echo 'broken' >cmd/transports-plain/main.go
