@@ -253,7 +253,7 @@ func (m *manager) handle(b []byte) {
 		}
 		p.remoteRing, p.remoteControl = binary.LittleEndian.Uint64(b[24:]),
 			binary.LittleEndian.Uint64(b[32:])
-		if err := m.worker.reach(p, endpoint); err != nil {
+		if err := p.qp.Connect(endpoint, m.worker.settings.connect); err != nil {
 			// Connect of the worker has returned, so EventPeerLost is all that can report it.
 			m.worker.losePeer(p)
 			return
@@ -268,16 +268,6 @@ func (m *manager) handle(b []byte) {
 	if first || kind == kindHello {
 		_ = m.send(p, kindReady)
 	}
-}
-
-// reach connects a peer's queue pair to the remote one. Of a DC queue pair, the only peer has
-// handle 0, which requests have.
-func (w *worker) reach(p *peer, remote rdma.Endpoint) error {
-	if w.settings.pairs == pairsDC {
-		_, err := p.qp.AddPeer(remote)
-		return err
-	}
-	return p.qp.Connect(remote, w.settings.connect)
 }
 
 // bringUp lets batches go to a peer whose queue pair is connected to this side.

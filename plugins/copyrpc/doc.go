@@ -68,8 +68,9 @@
 //
 // # Connections
 //
-// A worker's address names its datagram queue pair. Connect makes an RC queue pair and
-// sends its endpoint in a datagram; Poll repeats the datagram until the peer has done the
-// same (connect.go). Messages that are posted meanwhile wait in the send ring.
+// A worker's address names its datagram queue pair. Connect makes an RC queue pair, or takes
+// a share of the worker's DC queue pair (dynamic.go), and sends its endpoint in a datagram;
+// Poll repeats the datagram until the peer has done the same (connect.go). Messages that are
+// posted meanwhile wait in the send ring.
 // Keepalives find dead peers (keepalive.go).
 package copyrpc

@@ -147,8 +147,12 @@ func (e *endpoint) checkInline() error {
 	if err != nil {
 		return errors.Join(err, cq.Close())
 	}
-	qp, err := e.device.NewQueuePair(rdma.QueuePairConfig{Type: e.settings.pairType(),
-		Completions: cq, Shared: srq, SendDepth: 1, MaxInline: e.settings.inline})
+	c := rdma.QueuePairConfig{Type: rdma.ReliableConnected, Completions: cq, Shared: srq,
+		SendDepth: 1, MaxInline: e.settings.inline}
+	if e.settings.pairs == pairsDC {
+		c.Type = rdma.DynamicallyConnected
+	}
+	qp, err := e.device.NewQueuePair(c)
 	switch {
 	case errors.Is(err, rdma.ErrInvalid) && e.settings.pairs == pairsDC:
 		err = transport.Unavailable("queue-pairs=dc: %w", err)

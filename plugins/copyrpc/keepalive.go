@@ -46,7 +46,11 @@ func (s *settings) keepaliveSweeps(p rdma.Provider) int {
 	retries := 4 * time.Duration(s.connect.Retries+1) * (4096 * time.Nanosecond <<
 		s.connect.Timeout)
 	queued := time.Duration(s.ring) * time.Second / minWireRate // requests before the keepalive
-	return int((retries+queued)/s.keepalive) + 2
+	wait := retries + queued
+	if s.pairs == pairsDC {
+		wait *= time.Duration(s.peers) // share the send queue, and may all be dead
+	}
+	return int(wait/s.keepalive) + 2
 }
 
 // sweep posts an empty WRITE on each connection, which fails if the peer is dead. Each

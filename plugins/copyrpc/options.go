@@ -72,8 +72,8 @@ var schema = []transport.Option{
 	{
 		Name: "queue-pairs", Type: transport.TypeString, Default: pairsRC,
 		Allowed: []string{pairsRC, pairsDC},
-		Help: "rc connects a reliable queue pair to each peer; dc has dynamically connected " +
-			"ones, which mlx5 devices alone have",
+		Help: "rc connects a reliable queue pair to each peer; dc has one dynamically connected " +
+			"queue pair for all peers of a thread, which mlx5 devices alone have",
 	},
 	{
 		Name: "ring", Type: transport.TypeSize, Default: "0", Max: maxRing,
@@ -207,6 +207,11 @@ func (s *settings) resolveRing(ring, inFlight, payload int) error {
 			"up to %d bytes with headers, but the run posts %d; leave it at 0 to fit the run",
 			transport.FormatSize(int64(ring)), ring/ringShare, s.allowance)}
 	}
+	if s.pairs == pairsDC && ring > maxDynamicRing {
+		return &transport.OptionError{Option: "queue-pairs", Problem: fmt.Sprintf(
+			"dc has rings of %s at most, but the ring has %s", transport.FormatSize(maxDynamicRing),
+			transport.FormatSize(int64(ring)))}
+	}
 	s.ring = uint64(ring)
 	// There are two windows of promises: for the calls in flight, and for the responses that
 	// the caller has polled and holds until its next Poll. They take at most half of the ring
@@ -216,14 +221,6 @@ func (s *settings) resolveRing(ring, inFlight, payload int) error {
 	s.callSpace = s.ring - uint64(s.calls+1)*s.allowance
 	s.payload = int(s.allowance) - headerSize - messageHeader
 	return nil
-}
-
-// pairType returns the type of the queue pairs of connections.
-func (s *settings) pairType() rdma.QueuePairType {
-	if s.pairs == pairsDC {
-		return rdma.DynamicallyConnected
-	}
-	return rdma.ReliableConnected
 }
 
 // limits returns the limits of the open transport.

@@ -277,6 +277,9 @@ func (w *worker) losePeer(p *peer) {
 	if p.state == connecting {
 		w.manager.pending--
 	}
+	if p.state == up && w.dynamic != nil {
+		_ = w.manager.send(p, kindBye) // the target goes on taking what the peer sends
+	}
 	p.state = dying
 	w.peers.Shut(p.id)
 	if !p.isReady {

@@ -24,6 +24,7 @@ type worker struct {
 	notifier rdma.Notifier // of cq and the manager's queue
 	region   *rdma.Region
 	manager  *manager
+	dynamic  *dynamicQueue // cq as well; nil with queue-pairs: rc
 
 	peers    control.Peers[peer, uint64]
 	byCookie []*peer // in the order of connecting; the index is the queue pair's cookie
@@ -210,6 +211,12 @@ func newWorker(e *endpoint) (w *worker, err error) {
 	if w.manager, err = newManager(w, datagrams); err != nil {
 		return nil, err
 	}
+	if s.pairs == pairsDC {
+		if w.dynamic, err = newDynamicQueue(w); err != nil {
+			return nil, err
+		}
+		w.cq = w.dynamic
+	}
 	if w.address, err = json.Marshal(w.newAddress()); err != nil {
 		return nil, err
 	}
@@ -273,10 +280,11 @@ func (w *worker) newPeer(id transport.PeerID, nonce uint64) (*peer, error) {
 		calls:    newCallTable(s.calls, s.calls/2), requests: calltable.NewRequests(s.calls),
 		errors: name.PeerErrors(id)}
 	var err error
-	p.qp, err = w.endpoint.device.NewQueuePair(rdma.QueuePairConfig{Type: s.pairType(),
-		Completions: w.cq, Shared: w.srq, SendDepth: s.sendDepth, MaxInline: s.inline,
-		Cookie: uint32(cookie), QKey: uint32(w.nonce)})
-	if err != nil {
+	if w.dynamic != nil {
+		p.qp = w.dynamic.newPeer()
+	} else if p.qp, err = w.endpoint.device.NewQueuePair(rdma.QueuePairConfig{
+		Type: rdma.ReliableConnected, Completions: w.cq, Shared: w.srq, SendDepth: s.sendDepth,
+		MaxInline: s.inline, Cookie: uint32(cookie)}); err != nil {
 		return nil, err
 	}
 	w.byCookie = append(w.byCookie, p)

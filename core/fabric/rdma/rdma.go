@@ -34,7 +34,8 @@ const (
 	UnreliableDatagram
 	// DynamicallyConnected (DC) reaches any number of peers with the reliability of RC. AddPeer
 	// names them, as for UD. Only mlx5 devices have it: NewQueuePair opens their library. It needs
-	// a shared receive queue.
+	// a shared receive queue. A failed request flushes those behind it, to any peer; the method
+	// Restart takes the queue pair back to sending.
 	DynamicallyConnected
 )
 

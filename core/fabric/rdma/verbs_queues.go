@@ -220,6 +220,18 @@ func (q *verbsQueuePair) AddPeer(remote Endpoint) (PeerHandle, error) {
 	return PeerHandle(h), nil
 }
 
+// Restart takes the initiator of a DC queue pair from the error state back to sending. Requests
+// that have not completed are dropped.
+func (q *verbsQueuePair) Restart() error {
+	switch {
+	case q.closed:
+		return ErrClosed
+	case q.config.Type != DynamicallyConnected:
+		return Invalid("Restart of a %v queue pair", q.config.Type)
+	}
+	return q.pair.Restart()
+}
+
 // Close implements [QueuePair].
 func (q *verbsQueuePair) Close() error {
 	if q.closed {

@@ -59,6 +59,31 @@ func (c *Context) newDC(o PairConfig, a C.struct_ibv_qp_init_attr) (*Pair, error
 	return p, nil
 }
 
+// step is a change of a queue pair's state.
+type step struct {
+	qp   *C.struct_ibv_qp
+	a    C.struct_ibv_qp_attr
+	mask C.int
+}
+
+func take(steps []step) error {
+	for _, s := range steps {
+		if err := modify(s.qp, s.a, s.mask); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Restart takes a DC initiator from any state to RTS. It drops all requests and their completions.
+func (p *Pair) Restart() error {
+	reset := C.struct_ibv_qp_attr{qp_state: C.IBV_QPS_RESET}
+	if err := modify(p.pair.qp, reset, 0); err != nil {
+		return err
+	}
+	return take(p.steps)
+}
+
 // initializeDC takes the initiator to state RTS and the target to RTR.
 func (p *Pair) initializeDC(o PairConfig) error {
 	// The defaults of rdma.ConnectOptions.
@@ -68,11 +93,7 @@ func (p *Pair) initializeDC(o PairConfig) error {
 		mtu++
 	}
 	here := Path{Port: o.Port, GIDIndex: o.GIDIndex, Global: o.Global}
-	for _, step := range []struct {
-		qp   *C.struct_ibv_qp
-		a    C.struct_ibv_qp_attr
-		mask C.int
-	}{
+	p.steps = []step{
 		{p.pair.qp, C.struct_ibv_qp_attr{qp_state: C.IBV_QPS_INIT, port_num: port},
 			C.IBV_QP_PKEY_INDEX | C.IBV_QP_PORT},
 		{p.pair.qp, C.struct_ibv_qp_attr{qp_state: C.IBV_QPS_RTR, path_mtu: mtu},
@@ -82,16 +103,16 @@ func (p *Pair) initializeDC(o PairConfig) error {
 			max_rd_atomic: C.uint8_t(o.Reads)},
 			C.IBV_QP_TIMEOUT | C.IBV_QP_RETRY_CNT | C.IBV_QP_RNR_RETRY | C.IBV_QP_SQ_PSN |
 				C.IBV_QP_MAX_QP_RD_ATOMIC},
+	}
+	if err := take(p.steps); err != nil {
+		return err
+	}
+	return take([]step{
 		{p.target, C.struct_ibv_qp_attr{qp_state: C.IBV_QPS_INIT, port_num: port,
 			qp_access_flags: o.access()},
 			C.IBV_QP_PKEY_INDEX | C.IBV_QP_PORT | C.IBV_QP_ACCESS_FLAGS},
 		{p.target, C.struct_ibv_qp_attr{qp_state: C.IBV_QPS_RTR, path_mtu: mtu,
 			min_rnr_timer: notReadyTimer, ah_attr: here.address()},
 			C.IBV_QP_AV | C.IBV_QP_PATH_MTU | C.IBV_QP_MIN_RNR_TIMER},
-	} {
-		if err := modify(step.qp, step.a, step.mask); err != nil {
-			return err
-		}
-	}
-	return nil
+	})
 }

@@ -334,6 +334,7 @@ type Pair struct {
 	cq     *CQ
 	pd     *C.struct_ibv_pd
 	target *C.struct_ibv_qp // of DC
+	steps  []step           // of DC: from state RESET to sending
 	Number uint32           // what peers send to
 	Inline int              // granted
 }
