@@ -4,6 +4,7 @@ import (
 	"transportbench/cmd/transportbench/internal/app"
 	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/set"
 )
 
 // LeastChange is the smallest change that counts, from calibrations unless the
@@ -39,6 +40,15 @@ func (l LeastChange) Of(o compare.Options, repeats int) (share float64, from str
 		return o.Floor, ""
 	}
 	return calibration.LeastChange(l.found, repeats, compare.Defaults().Floor)
+}
+
+// Along compares the values of an option within a set. Leads must exceed the least change that
+// counts.
+func (l LeastChange) Along(s *set.Set, axis string, o compare.Options) (*compare.Ranking, error) {
+	if l.chosen {
+		return compare.Along(s, axis, o)
+	}
+	return calibration.Along(l.found, s, axis, o)
 }
 
 // Between returns the least change that counts between two sets that were measured at different

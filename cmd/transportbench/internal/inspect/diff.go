@@ -147,11 +147,9 @@ func rankAlong(a *app.App, c *comparison.Flags, o compare.Options, path, axis st
 	if err != nil {
 		return app.BadInput(err)
 	}
-	var from string
-	o.Floor, from = comparison.FindLeastChange(a, c,
-		func() []calibration.Found { return new(calibration.Finder).OfSets(s) }).Of(o,
-		calibration.Repeats(nil, s))
-	ranking, err := compare.Along(s, axis, o)
+	ranking, err := comparison.FindLeastChange(a, c, func() []calibration.Found {
+		return new(calibration.Finder).OfSets(s)
+	}).Along(s, axis, o)
 	if err != nil {
 		terminal.Print(a.Stderr, tables.GroupedWarnings(set.Warnings(s)))
 	}
@@ -166,7 +164,6 @@ func rankAlong(a *app.App, c *comparison.Flags, o compare.Options, path, axis st
 		}
 		return app.BadInput(err)
 	}
-	ranking.FloorFrom = from
 	switch c.Format {
 	case comparison.FormatJSON:
 		return app.WriteJSON(a.Stdout, ranking)

@@ -78,17 +78,12 @@ func byMachine(s *set.Set) (parts []*set.Set) {
 
 // rankPart adds the rankings of one machine's cells of a set.
 func (b *builder) rankPart(i int, s *set.Set) error {
-	o, from := b.Compare, ""
-	o.Floor, from = calibration.LeastChange(b.calibrationsOf(s), calibration.Repeats(nil, s),
-		o.Floor)
-	r, err := compare.Along(s, "transport", o)
+	r, err := calibration.Along(b.calibrationsOf(s), s, "transport", b.Compare)
 	if err != nil {
 		return err
 	}
-	lead := format.Share(o.Floor)
-	if from != "" {
-		lead += ", " + calibrationPath.ReplaceAllString(from, " (calibration of $1)")
-	}
+	lead := format.Share(r.Floor) + ", " +
+		calibrationPath.ReplaceAllString(r.FloorFrom, " (calibration of $1)")
 	numbers, all := map[string]int{}, b.sets[i].Cells
 	for c := range all {
 		numbers[all[c].Key("track")] = b.first[i] + c

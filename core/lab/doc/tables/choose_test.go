@@ -15,7 +15,6 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/doc/doctest"
-	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/format"
@@ -67,10 +66,7 @@ type answerSet struct {
 
 func newAnswerSet(t *testing.T, dir string, s *set.Set) *answerSet {
 	t.Setenv("XDG_STATE_HOME", t.TempDir()) // may have another calibration
-	o := compare.Defaults()                 // as diff --along and report compare the set
-	o.Floor, _ = calibration.LeastChange(new(calibration.Finder).OfSets(s),
-		calibration.Repeats(nil, s), o.Floor)
-	ranking, err := compare.Along(s, "transport", o)
+	ranking, err := rankTransports(s)
 	require.NoError(t, err)
 	a := &answerSet{s, dir, nil, state.NewClassifier(s), ranking, map[string]string{}}
 	for i := range s.Cells {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"transportbench/core/lab/doc"
+	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
@@ -19,24 +20,22 @@ const maxVerdicts = 8
 // if no two transports have a load in common.
 func Verdicts(s *set.Set) *doc.Doc {
 	out := new(doc.Doc)
-	o := compare.Defaults()
-	o.Metrics = []string{result.Throughput}
-	ranking, err := compare.Along(s, "transport", o)
+	ranking, err := rankTransports(s)
 	if err != nil { // there is nothing to compare
 		return out
 	}
 	var outcomes []string
-	loads := map[string][]string{} // by outcome
+	loads, closed := map[string][]string{}, 0 // by outcome
 	for i := range ranking.Groups {
 		g := &ranking.Groups[i]
-		if g.Cells()[0].OpenLoop() {
-			continue // the schedule sets its throughput
+		if g.Metric != result.Throughput || g.Cells()[0].OpenLoop() {
+			continue // the schedule sets the throughput of an open loop
 		}
-		outcome := outcomeOf(g)
+		outcome := outcomeOf(g, ranking.Floor)
 		if loads[outcome] == nil {
 			outcomes = append(outcomes, outcome)
 		}
-		loads[outcome] = append(loads[outcome], g.Cell)
+		loads[outcome], closed = append(loads[outcome], g.Cell), closed+1
 	}
 	more := new(doc.Doc)
 	for i, outcome := range outcomes {
@@ -44,7 +43,7 @@ func Verdicts(s *set.Set) *doc.Doc {
 		if i >= maxVerdicts {
 			part = more
 		}
-		if len(ranking.Groups) > 1 {
+		if closed > 1 {
 			outcome = andList(loads[outcome]) + ": " + outcome
 		}
 		part.Paragraph(outcome)
@@ -53,8 +52,14 @@ func Verdicts(s *set.Set) *doc.Doc {
 	return out
 }
 
-// outcomeOf returns the outcome of one comparison in one line.
-func outcomeOf(group *compare.Candidates) string {
+// rankTransports compares the transports of a set in the metrics and against the least change of
+// the report and of diff --along, so that all have the same winners.
+func rankTransports(s *set.Set) (*compare.Ranking, error) {
+	return calibration.Along(new(calibration.Finder).OfSets(s), s, "transport", compare.Defaults())
+}
+
+// outcomeOf returns the outcome of one comparison in one line. Leads must exceed floor.
+func outcomeOf(group *compare.Candidates, floor float64) string {
 	first, second := group.List[0], group.List[1]
 	lead := ""
 	if second.Lead != nil {
@@ -73,8 +78,8 @@ func outcomeOf(group *compare.Candidates) string {
 			equal = append(equal, candidate.Value)
 		}
 	}
-	return fmt.Sprintf("undecided in %s between %s; more repeats may tell them apart",
-		group.Metric, andList(equal))
+	return fmt.Sprintf("undecided between %s; more repeats may show a %s lead",
+		andList(equal), format.Share(floor))
 }
 
 // Times returns how many times better the best value is than another one. lead is the best over the

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/set"
 )
@@ -56,6 +57,19 @@ func LeastChange(found []Found, repeats int, standard float64) (share float64, f
 		}
 	}
 	return share, strings.Join(texts, "; ")
+}
+
+// Along compares the values of an option as [compare.Along] does. Leads must exceed the least
+// change that counts, which is from the calibrations of the set's machines.
+func Along(found []Found, s *set.Set, axis string, o compare.Options) (*compare.Ranking, error) {
+	var from string
+	o.Floor, from = LeastChange(found, Repeats(nil, s), o.Floor)
+	ranking, err := compare.Along(s, axis, o)
+	if err != nil {
+		return nil, err
+	}
+	ranking.FloorFrom = from
+	return ranking, nil
 }
 
 // DriftOf returns the largest change that the machines were seen to drift by between sets that were
