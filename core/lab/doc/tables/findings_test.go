@@ -3,6 +3,7 @@ package tables_test
 import (
 	"bytes"
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -42,6 +43,7 @@ func readCalibration(t *testing.T, path string) *calibration.Document {
 	if *doctest.Update {
 		d = &again
 		require.NoError(t, calibration.Write(path, d))
+		require.NoError(t, exec.Command("gzip", "-9nf", path).Run())
 	}
 	require.Equal(t, d, &again, "conclusions that do not follow from the samples")
 	return d
