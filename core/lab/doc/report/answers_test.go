@@ -9,6 +9,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -108,8 +109,22 @@ func TestRankingOfSeveralSets(t *testing.T) {
 	list := []load{{"shm", "client-server", 1, 32, 0}, {"copyrpc", "client-server", 1, 32, 0},
 		{"shm", "client-server", 4, 32, 0}, {"copyrpc", "client-server", 4, 32, 0},
 		{"shm", "client-server", 16, 32, 0}, {"copyrpc", "client-server", 16, 32, 0}}
-	b.open(rendered(t, build(t, fakeSet(t, list, 2, 1), fakeSet(t, list, 2, 1.1),
-		fakeSet(t, list, 2, 1.2))))
+	old := fakeSet(t, list, 2, 1)
+	p, err := Build(t.Context(), []*set.Set{old, fakeSet(t, list, 2, 1.1),
+		fakeSet(t, list, 2, 1.2)}, Options{Compare: compare.Defaults(),
+		Calibrations: func(sets ...*set.Set) []calibration.Found {
+			if len(sets) == 1 && sets[0].Source == old.Source {
+				return nil
+			}
+			return fakeCalibrations(sets...)
+		}})
+	require.NoError(t, err)
+	b.open(rendered(t, p))
+	trust, sets := eval[string](b, `document.querySelector(".trust-list").innerText`), p.doc.Sets
+	require.Contains(t, trust, "6 loads of "+sets[1].Name+" and "+sets[2].Name+
+		" with a clear best: it leads all others by more than 10%")
+	require.Contains(t, trust, "3 loads of "+sets[0].Name+
+		" with a clear best: it leads all others by more than 2%")
 	rows := `document.querySelectorAll("table.ranking tbody tr").length`
 	require.Equal(t, 1, eval[int](b, `document.querySelectorAll("table.ranking").length`))
 	require.Equal(t, 3, eval[int](b, rows), "the loads of the last set")

@@ -131,11 +131,16 @@ function trustList(shown) {
   const measured = of((i) => c.status[i] === "measured"), bad = of(failed), warned = of((i) => !failed(i) && c.warnings[i] > 0);
   const repeats = shownCells.map((i) => c.repeats.throughput[i]?.length || 0).filter((n) => n > 0);
   const few = Math.min(...repeats), many = Math.max(...repeats), states = shownCells.some((i) => c.states[i]);
-  const ranked = visibleLoads(shown), loads = ranked.length, led = ranked.filter(leads).length;
+  const margins = [...new Set(shown.map((r) => r.lead))].reverse(); // that of the newest set first
+  const led = margins.map((lead) => {
+    const of = shown.filter((r) => r.lead === lead), ranked = visibleLoads(of);
+    const sets = margins.length > 1 ? " of " + listed([...new Set(of.map((r) => report.doc.sets[r.set].name))]) : "";
+    return ranked.length ? [el("strong", {}, `${ranked.filter(leads).length} of ${count(ranked.length, "load")}`), `${sets} with a clear best: it leads all others by more than ${lead}`] : null;
+  });
   const lines = [
     [el("strong", { class: bad ? "error" : null }, `${measured - bad} of ${count(shownCells.length, "cell")} usable`), bad ? `, ${count(bad, "failed cell")} must not be used` : "", warned ? `, ${warned} with ` : "", warned ? el("a", { href: "#trust" }, "warnings") : ""],
     repeats.length ? [el("strong", {}, few === many ? count(few, "repeat") : `${few} to ${many} repeats`), ` of each${few < 5 ? ", too few to tell most differences apart" : ""}${states ? "; the machine changed between states, which comparisons take into account" : ""}`] : null,
-    loads ? [el("strong", {}, `${led} of ${count(loads, "load")}`), ` with a clear best: it leads all others by more than ${shown[0].lead}`] : null,
+    ...led,
   ];
   return el("ul", { class: "trust-list" }, lines.filter(Boolean).map((l) => el("li", {}, l.filter(Boolean))));
 }
