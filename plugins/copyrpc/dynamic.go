@@ -45,6 +45,8 @@ const (
 	dynamicNumberAt = 32
 )
 
+func cookieOf(id uint64) uint32 { return uint32(uint16(id >> dynamicCookieAt)) }
+
 // dynamicUnits are the bits of an immediate that advance the ring or are a notice. The others have
 // a number below maxPeers.
 const (
@@ -111,15 +113,18 @@ func (d *dynamicQueue) Poll(completions []rdma.Completion) (n int, err error) {
 		c := &completions[i]
 		switch {
 		case c.ID&dynamicMark != 0:
-			if number := uint32(c.ID >> dynamicNumberAt); number-d.first >= d.next-d.first {
-				continue // of before a restart
-			} else if d.first = number + 1; c.Status != rdma.StatusOK {
-				if err := d.restart(d.peers[uint16(c.ID>>dynamicCookieAt)]); err != nil {
+			number := uint32(c.ID >> dynamicNumberAt)
+			if number-d.first >= d.next-d.first {
+				continue // from before a restart
+			}
+			d.first = number + 1
+			c.QueuePair = cookieOf(c.ID)
+			c.ID &= dynamicKind
+			if c.Status != rdma.StatusOK {
+				if err := d.restart(d.peers[c.QueuePair]); err != nil {
 					return n, err
 				}
 			}
-			c.QueuePair = uint32(uint16(c.ID >> dynamicCookieAt))
-			c.ID &= dynamicKind
 		case c.Status != rdma.StatusOK:
 			continue // a receive that Close flushed
 		default:
@@ -151,7 +156,7 @@ func (d *dynamicQueue) restart(lost *dynamicPeer) error {
 	var again []rdma.SendRequest
 	for ; d.first != d.next; d.first++ {
 		r := d.request(d.first)
-		if !d.peers[uint16(r.ID>>dynamicCookieAt)].lost {
+		if !d.peers[cookieOf(r.ID)].lost {
 			again = append(again, *r)
 		}
 	}

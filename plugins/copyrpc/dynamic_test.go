@@ -350,3 +350,23 @@ func TestDynamicRestart(t *testing.T) {
 		require.Equal(t, 1, answered[transport.Token(i)], "response %d", i)
 	}
 }
+
+// An immediate for a connection that does not exist consumes a receive and does nothing else.
+func TestDynamicStranger(t *testing.T) {
+	workers := dynamicMesh(t, 2)
+	a, b := workers[0], workers[1]
+	p, receives := a.byCookie[0], b.receivesPosted
+	_, err := a.dynamic.pair.PostSend([]rdma.SendRequest{{Opcode: rdma.WriteWithImmediate,
+		Remote: p.remoteControl, RemoteKey: p.remoteKey, Immediate: 9<<dynamicUnits | 1}})
+	require.NoError(t, err)
+	var none [1]transport.Event
+	for b.receivesPosted == receives {
+		for _, w := range workers {
+			n, err := w.Poll(none[:])
+			require.NoError(t, err)
+			require.Zero(t, n)
+		}
+	}
+	require.Equal(t, receives-1, b.receivesPosted)
+	require.Equal(t, up, b.byCookie[0].state)
+}
