@@ -74,8 +74,8 @@ var schema = []transport.Option{
 	{Name: "offload", Type: transport.TypeString, Default: string(datagram.OffloadAuto),
 		Allowed: []string{string(datagram.OffloadAuto), string(datagram.OffloadOn),
 			string(datagram.OffloadOff)},
-		Help: "udp: pass several datagrams to the kernel as one (UDP_SEGMENT) and receive " +
-			"several as one (UDP_GRO)"},
+		Help: "udp: pass several datagrams to the kernel as one (UDP_SEGMENT), for which short " +
+			"ones get one length, and receive several as one (UDP_GRO)"},
 	{Name: "busy-poll", Type: transport.TypeDuration, Default: "0s", Max: int64(time.Second),
 		Help: "udp: how long the kernel polls the network device when nothing has arrived " +
 			"(SO_BUSY_POLL); no effect on the loopback"},
@@ -185,6 +185,7 @@ type settings struct {
 	device   rdma.Options
 	mtu      int
 	batch    int
+	pads     bool // short messages; see worker.pad
 	faults   faulty.Faults
 
 	window         int
@@ -278,6 +279,7 @@ func (s *settings) chooseProvider() error {
 			return err
 		}
 	}
+	s.pads = s.provider == providerUDP && s.udp.Offload != datagram.OffloadOff
 	switch s.provider {
 	case providerVerbs:
 		s.device.Provider = rdma.Verbs

@@ -29,8 +29,9 @@
 //     which copies the payload into the call's buffer and gives the call a free slot (startCall).
 //  2. worker.pump (credit_datapath.go) takes a credit, worker.pace (timely.go) finds no reason to
 //     wait, and worker.transmit (credit_datapath.go) calls sendRequest (request_datapath.go).
-//  3. worker.send (worker_datapath.go) writes header and checksum and adds the packet to the port's
-//     batch. worker.Flush rings the port's doorbell.
+//  3. worker.send (worker_datapath.go) writes header and checksum, pads a short message to the
+//     length of others, and adds the packet to the port's batch. worker.Flush rings the port's
+//     doorbell.
 //
 // On the server:
 //

@@ -96,7 +96,7 @@ func TestHostilePackets(t *testing.T) {
 			peer, &w.counts.strangers},
 		"truncated":             {packet(x.next(32), key, body)[:40], peer, &w.counts.corrupt},
 		"shorter than its size": {packet(x.next(33), key, body), peer, &w.counts.malformed},
-		"longer than its size":  {packet(x.next(31), key, body), peer, &w.counts.malformed},
+		"longer than its size":  {packet(x.next(31), key, body), peer, &w.counts.corrupt},
 		"oversized": {packet(x.next(601), key, make([]byte, 240)), peer,
 			&w.counts.malformed},
 		"unknown kind": {packet(with(func(h *header) { h.kind = 0 }), key, body), peer,

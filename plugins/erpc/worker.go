@@ -39,7 +39,9 @@ type worker struct {
 	packets     []datagram.Packet // of the last Receive
 	nextPacket  int               // first of packets that Poll has not handled
 	packetCount int
-	unflushed   bool // packets were sent since the last flush of the port
+	unflushed   int // packets sent since the last flush of the port
+	longest     int // short message among them
+	padTo       int // bytes of short messages in this batch; see pad
 	head        [headerSize]byte
 	wheel       *wheel
 	lastPoll    int64

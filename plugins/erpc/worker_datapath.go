@@ -47,10 +47,14 @@ func (w *worker) Flush() error {
 
 // flush sends the port's batch.
 func (w *worker) flush(op string) error {
-	if !w.unflushed {
+	if w.unflushed == 0 {
 		return nil
 	}
-	w.unflushed = false
+	w.padTo = 0
+	if w.unflushed > 1 {
+		w.padTo = w.longest
+	}
+	w.unflushed, w.longest = 0, 0
 	if err := w.port.Flush(); err != nil {
 		return name.Error(op, err)
 	}
@@ -133,6 +137,7 @@ func (w *worker) receive(packet *datagram.Packet, e *transport.Event, now int64)
 	if data == nil {
 		data = packet.Data[headerSize:]
 	}
+	data = data[:min(len(data), int(h.size))] // the rest is padding
 	covered := data
 	if !w.settings.checkAll {
 		covered = nil
@@ -185,11 +190,26 @@ func (w *worker) send(p *session, k kind, request, number uint32, size int, body
 	if !w.settings.checkAll {
 		covered = nil
 	}
+	if w.settings.pads && len(body) == size && size <= maxPadded {
+		body = w.pad(body)
+	}
 	if !w.sendPacket(p.remote, p.remoteKey, &h, covered, body) {
 		w.counts.refused++
 		return false
 	}
 	return true
+}
+
+// maxPadded is the length in bytes up to which messages are padded. One more datagram for the
+// kernel costs more than to copy that.
+const maxPadded = 128
+
+// pad lengthens a short message to the longest one of the last batch, with the bytes behind it in
+// its buffer. The kernel takes datagrams of one length as one (UDP_SEGMENT): padded, those of reads
+// and writes leave and arrive together. The receiver knows the length from the header.
+func (w *worker) pad(body []byte) []byte {
+	w.longest = max(w.longest, len(body))
+	return body[:max(len(body), min(w.padTo, cap(body)))]
 }
 
 // sendPacket adds a packet to the port's batch, and flushes the batch if it is full. The checksum
@@ -198,7 +218,7 @@ func (w *worker) sendPacket(to datagram.Remote, key uint32, h *header, covered, 
 	h.put(&w.head)
 	putChecksum(key, &w.head, covered)
 	w.counts.checksummed += headerSize + uint64(len(covered))
-	w.unflushed = true
+	w.unflushed++
 	if w.port.Send(to, w.head[:], body) {
 		return true
 	}
