@@ -11,13 +11,13 @@
 
 # program  pkg-config name  Debian package  build tag
 #
-# A program that opens its library at run time needs a C compiler and no more: its
-# pkg-config name is a dash.
+# transports-libc opens its libraries at run time: it needs the headers of libibverbs, and
+# for libcuda only a C compiler, for which the pkg-config name is a dash.
 native_table() {
 	cat "${NATIVE_TABLE:-/dev/fd/3}" 3<<-'TABLE'
 	transports-ucx        ucx         libucx-dev      ucx
 	transports-libfabric  libfabric   libfabric-dev   ofi
-	transports-verbs      libibverbs  libibverbs-dev  ibverbs
+	transports-libc       libibverbs  libibverbs-dev  ibverbs
 	transports-libc       -           gcc             cuda
 	TABLE
 }

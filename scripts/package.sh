@@ -37,7 +37,8 @@ depends=$(go -C tools/package run ./bill -source "$PWD" -version "$version+$meta
 tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --transform "s,^\.,$name," \
 	-C "$tree/usr" -cf - . | gzip -n >"bin/package/$name.tar.gz"
 
-# A plugin whose library is missing is listed with the reason, so its library is only recommended.
+# A plugin whose library is missing is listed with the reason or runs without a provider, so its library is
+# only recommended.
 cat >"$scratch/nfpm.yaml" <<YAML
 name: transportbench
 arch: $arch

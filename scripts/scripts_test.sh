@@ -102,7 +102,7 @@ expect "native: a stub" "gcc libc6-dev"
 
 new_module "verbs without the header of mlx5 are built, and build.sh says what they lack"
 found
-echo 'transports-verbs fakelib libfake-dev ibverbs' >"$scratch/table"
+echo 'transports-libc fakelib libfake-dev ibverbs' >"$scratch/table"
 with_fakes env CC='gcc -nostdinc' scripts/build.sh || fail "build.sh failed"
 expect "copyrpc: without DC queue pairs"
 mkdir infiniband && touch infiniband/mlx5dv.h

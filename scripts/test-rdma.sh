@@ -52,9 +52,9 @@ build() {
 	# The tests of the command build what they run, which the guest cannot.
 	CGO_ENABLED=0 go test -c -o "$work/" ./cmd/transportbench
 	(cd cmd/transportbench && "$work/transportbench.test" -test.run '^$')
-	CGO_ENABLED=1 go build -tags "$tags" -o "$work/" ./cmd/transports-verbs
-	ln -sf transports-verbs "$work/transport-copyrpc"
-	ln -sf transports-verbs "$work/transport-erpc"
+	CGO_ENABLED=1 go build -tags "$tags" -o "$work/" ./cmd/transports-libc
+	ln -sf transports-libc "$work/transport-copyrpc"
+	ln -sf transports-libc "$work/transport-erpc"
 }
 
 # fetch_kernel downloads Debian's kernel once and unpacks what the guest needs of it.

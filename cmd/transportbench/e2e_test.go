@@ -47,8 +47,7 @@ func buildAndRun(m *testing.M) int {
 	}{
 		{"", "transportbench", []string{"transportbench"}},
 		{"plugins", "transports-libc", []string{"transport-shm", "transport-tcpx",
-			"transport-sockets", "transport-calibration"}},
-		{"plugins", "transports-verbs", []string{"transport-copyrpc", "transport-erpc"}},
+			"transport-sockets", "transport-calibration", "transport-copyrpc", "transport-erpc"}},
 		{"mixed", "transports-libc", []string{"transport-shm"}},
 	} {
 		if err := build(b.directory, b.program, b.names...); err != nil {

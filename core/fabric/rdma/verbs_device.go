@@ -34,6 +34,9 @@ type verbsDevice struct {
 
 // OpenVerbs opens a device of verbs. Package devices chooses between the providers.
 func OpenVerbs(o Options) (Device, error) {
+	if err := ibverbs.Load(); err != nil {
+		return nil, transport.Unavailable("%w", err)
+	}
 	names, err := ibverbs.Devices()
 	if err != nil {
 		return nil, transport.Unavailable(

@@ -73,7 +73,7 @@ struct ibv_qp *tb_create_dct(struct ibv_pd *pd, const struct ibv_qp_init_attr *a
 static int tb_post_dc(struct tb_send_call *call)
 {
 	struct tb_pair *pair = call->pair;
-	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(pair->qp);
+	struct ibv_qp_ex *qp = pair->extended;
 	struct mlx5dv_qp_ex *dc = mlx5.qp_ex(qp);
 	int posted = 0, failed;
 
@@ -126,6 +126,7 @@ static int tb_post_dc(struct tb_send_call *call)
 
 void tb_set_dc(struct tb_pair *pair)
 {
+	pair->extended = ibv_qp_to_qp_ex(pair->qp);
 	pair->post = tb_post_dc;
 }
 

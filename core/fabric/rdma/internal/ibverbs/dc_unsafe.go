@@ -3,7 +3,6 @@
 package ibverbs
 
 /*
-#cgo LDFLAGS: -ldl
 #include "dc.h"
 */
 import "C"

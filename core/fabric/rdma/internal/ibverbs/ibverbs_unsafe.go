@@ -3,8 +3,8 @@
 package ibverbs
 
 /*
-#cgo pkg-config: libibverbs
 #cgo CFLAGS: -O2 -Wall -Wextra
+#cgo LDFLAGS: -ldl
 #include <stdlib.h>
 #include "shim.h"
 */
@@ -12,6 +12,7 @@ import "C"
 
 import (
 	"fmt"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -27,6 +28,18 @@ const (
 	BadDatagram = C.TB_DATAGRAM
 	BadAtomic   = C.TB_ATOMIC
 )
+
+// Load opens libibverbs, once. It must have returned nil before any other call.
+var Load = sync.OnceValue(func() error { return load("libibverbs.so.1") })
+
+func load(file string) error {
+	name := C.CString(file)
+	defer C.free(unsafe.Pointer(name))
+	if reason := C.tb_load_verbs(name); reason != nil {
+		return fmt.Errorf("%s; install libibverbs1 and ibverbs-providers", C.GoString(reason))
+	}
+	return nil
+}
 
 // check returns an error if a verbs call has returned an errno.
 func check(call string, code C.int) error {

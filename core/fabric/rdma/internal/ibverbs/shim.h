@@ -43,6 +43,7 @@ struct tb_send_call;
 
 struct tb_pair {
 	struct ibv_qp *qp;
+	struct ibv_qp_ex *extended; // qp's; null but for DC
 	int (*post)(struct tb_send_call *call); // instead of tb_post_send; null but for DC
 	uint32_t max_inline, max_datagram; // max_datagram is 0 for RC
 	uint32_t atomics;
@@ -62,6 +63,10 @@ struct tb_cq {
 
 // Codes for malformed requests, besides errno values.
 enum { TB_INLINE = -1, TB_OPCODE = -2, TB_PEER = -3, TB_DATAGRAM = -4, TB_ATOMIC = -5 };
+
+// tb_load_verbs opens libibverbs. It returns 0, or the reason why it cannot. It must have returned 0 before
+// any function of libibverbs is called.
+const char *tb_load_verbs(const char *file);
 
 // tb_check returns the code for a malformed request, or 0.
 int tb_check(const struct tb_pair *pair, const struct tb_send *r);
