@@ -54,9 +54,6 @@ for program in $(programs); do
 	for plugin in $(plugins_of "$program"); do ln -s "$program" "bin/plugins/transport-$plugin"; done
 	mapfile -t missing < <(native_missing "$program")
 	if [ ${#missing[@]} -gt 0 ]; then
-		say "$(list_of "$program"): a stub, or without a provider, if it needs what is missing: apt install ${missing[*]}, then make build"
+		say "$(list_of "$program"): a stub, or incomplete, if it needs what is missing: apt install ${missing[*]}, then make build"
 	fi
 done
-if [[ ,$(native_tags transports-libc), = *,ibverbs,* ]] && ! native_header infiniband/mlx5dv.h; then
-	say "copyrpc: without DC queue pairs; for them: apt install libibverbs-dev, then make build"
-fi

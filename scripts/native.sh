@@ -6,8 +6,8 @@
 #
 # A program that is not in the table is built without cgo. One that is gets the
 # build tag of each of its libraries that pkg-config finds; where one is
-# missing its plugins are stubs, or without the provider that needs it,
-# and say themselves what to install.
+# missing its plugins are stubs, or without what needs it, and say
+# themselves what to install.
 
 # program  pkg-config name  Debian package  build tag
 #
@@ -18,6 +18,7 @@ native_table() {
 	transports-ucx        ucx         libucx-dev      ucx
 	transports-libfabric  libfabric   libfabric-dev   ofi
 	transports-libc       libibverbs  libibverbs-dev  ibverbs
+	transports-libc       libmlx5     libibverbs-dev  mlx5
 	transports-libc       -           gcc             cuda
 	TABLE
 }
@@ -44,9 +45,6 @@ native_compiler() {
 	have "${cc%% *}" && echo "$cc"
 }
 
-# native_header NAME reports whether the compiler finds a header.
-native_header() { echo "#include <$1>" | $(native_compiler) -E - >/dev/null 2>&1; }
-
 # native_tags PROGRAM prints the build tags, comma-separated, of the program's
 # libraries that can be used.
 native_tags() {
@@ -59,10 +57,11 @@ native_tags() {
 # native_missing PROGRAM prints the Debian packages that the program lacks.
 native_missing() {
 	[ -n "$(native_rows "$1")" ] || return 0
+	local last=
 	have pkg-config || echo pkg-config
 	native_compiler >/dev/null || printf '%s\n' gcc libc6-dev
 	native_rows "$1" | while read -r _ library package _; do
-		native_found "$library" || echo "$package"
+		native_found "$library" || [ "$package" = "$last" ] || { echo "$package" && last=$package; }
 	done
 }
 

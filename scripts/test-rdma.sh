@@ -43,6 +43,7 @@ build() {
 	local tags
 	mkdir -p "$work"
 	tags=ibverbs
+	! pkg-config --exists libmlx5 || tags+=,mlx5
 	CGO_ENABLED=1 go test -c -tags "$tags" -o "$work/" ./core/base/carrier ./core/lab/experiment/network ./core/fabric/rdma/devices ./core/fabric/datagram ./plugins/copyrpc ./plugins/erpc
 	rm -f "$work/ofi.test"
 	if pkg-config --exists libfabric 2>/dev/null; then

@@ -2,7 +2,7 @@
 
 #include "dc.h"
 
-#if __has_include(<infiniband/mlx5dv.h>)
+#ifdef TB_MLX5 // with the tag mlx5
 
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -130,11 +130,11 @@ void tb_set_dc(struct tb_pair *pair)
 	pair->post = tb_post_dc;
 }
 
-#else // the headers of rdma-core lack those of mlx5
+#else
 
 const char *tb_load_dc(void)
 {
-	return "built without infiniband/mlx5dv.h";
+	return "built without it; install libibverbs-dev, and build again (make build)";
 }
 
 int tb_has_dc(struct ibv_device *device)

@@ -3,6 +3,7 @@
 package ibverbs
 
 /*
+#cgo mlx5 CFLAGS: -DTB_MLX5
 #include "dc.h"
 */
 import "C"
