@@ -206,6 +206,11 @@ func (p *peer) attach() error {
 			return err
 		}
 	}
+	if w.source.nic != nil {
+		if err := p.conn.UseDmabufs(w.settings.memory.NIC()); err != nil {
+			return err
+		}
+	}
 	if err := p.conn.StartHelpers(&w.notifier); err != nil {
 		return err
 	}

@@ -24,7 +24,11 @@ func (w *worker) ReserveDevice(slots uint16, size int) (err error) {
 				transport.ErrUnsupported))
 	}
 	d.stride = max(size, 1)
-	if d.memory, err = d.gpu.AllocateSource(int(slots) * d.stride); err != nil {
+	if d.nic != nil {
+		if err := d.addPlaces(int(slots)); err != nil {
+			return name.Error("reserve device memory", err)
+		}
+	} else if d.memory, err = d.gpu.AllocateSource(int(slots) * d.stride); err != nil {
 		return name.Error("reserve device memory", err)
 	}
 	d.sizes = make([]int, int(slots)+1)
@@ -51,8 +55,15 @@ func (w *worker) WriteDevice(slot uint16, payload []byte) error {
 		}
 	}
 	if len(payload) > 0 {
-		if err := d.gpu.Write(d.memory.Slice((int(slot)-1)*d.stride, len(payload)),
-			payload); err != nil {
+		to := d.memory
+		if d.nic == nil {
+			to = to.Slice((int(slot)-1)*d.stride, len(payload))
+		} else if p, err := w.freePlace(int(slot)); err == nil {
+			to = p.memory
+		} else {
+			return name.Error("write device memory", err)
+		}
+		if err := d.gpu.Write(to, payload); err != nil {
 			return name.Error("write device memory", err)
 		}
 	}
@@ -60,10 +71,59 @@ func (w *worker) WriteDevice(slot uint16, payload []byte) error {
 	return nil
 }
 
-// open takes the GPU that unpacks.
-func (d *deviceSource) open(unpacker bounce.Unpacker) {
-	d.gpu = bounce.Inner(unpacker).(*bounce.GPU)
+// addPlaces allocates as many places as there are slots.
+func (d *deviceSource) addPlaces(slots int) error {
+	memory, dmabuf, err := d.nic.AllocateSource(d.gpu, slots*d.stride)
+	for i := range slots {
+		offset := i * d.stride
+		d.places = append(d.places, devicePlace{memory: memory.Slice(offset, d.stride),
+			dmabuf: dmabuf, offset: uint64(offset)})
+	}
+	return err
 }
+
+// freePlace gives a slot a place from which no stream sends, because the kernel does not copy: a
+// place is free once the peers have acknowledged the calls that Post took.
+func (w *worker) freePlace(slot int) (*devicePlace, error) {
+	d := &w.source
+	slots := len(d.sizes) - 1
+	own, first := &d.places[slot-1], len(d.places)
+	if !w.sendsFrom(own) {
+		return own, nil
+	}
+	for i := slots; i < first; i++ {
+		if !w.sendsFrom(&d.places[i]) {
+			first = i
+		}
+	}
+	if first == len(d.places) {
+		if err := d.addPlaces(slots); err != nil {
+			return nil, err
+		}
+		own = &d.places[slot-1]
+	}
+	*own, d.places[first] = d.places[first], *own
+	return own, nil
+}
+
+func (w *worker) sendsFrom(place *devicePlace) bool {
+	for _, p := range w.peers.ByID {
+		if p != nil && p.conn.Err == nil &&
+			p.conn.Out.HoldsDevice(place.dmabuf, place.offset, w.source.stride) {
+			return true
+		}
+	}
+	return false
+}
+
+// open takes the GPU that unpacks, and the NIC if it sends from the GPU's memory.
+func (d *deviceSource) open(unpacker bounce.Unpacker, memory bounce.Allocator) {
+	d.gpu = bounce.Inner(unpacker).(*bounce.GPU)
+	d.nic, _ = memory.(*bounce.Dmabuf)
+}
+
+// copies reports whether the GPU copies payloads to staging rings.
+func (d *deviceSource) copies() bool { return d.gpu != nil && d.nic == nil }
 
 func (d *deviceSource) close() error {
 	if d.gpu == nil {
@@ -75,7 +135,7 @@ func (d *deviceSource) close() error {
 // newStaging makes the staging ring of a connection, pinned if the GPU copies to it.
 func (w *worker) newStaging() ([]byte, error) {
 	staging, err := doublemap.New("transportbench-tcpx-staging", w.settings.staging)
-	if err == nil && w.source.gpu != nil {
+	if err == nil && w.source.copies() {
 		if err = w.source.gpu.Pin(staging[:len(staging)/2]); err != nil {
 			err = errors.Join(err, doublemap.Free(staging))
 		}
@@ -84,7 +144,7 @@ func (w *worker) newStaging() ([]byte, error) {
 }
 
 func (w *worker) freeStaging(staging []byte) (err error) {
-	if w.source.gpu != nil {
+	if w.source.copies() {
 		err = w.source.gpu.Unpin(staging[:len(staging)/2])
 	}
 	return errors.Join(err, doublemap.Free(staging))

@@ -13,6 +13,16 @@ type deviceSource struct {
 	memory bounce.Buffer
 	stride int
 	sizes  []int // of the payloads, by slot; slots count from 1
+
+	nic    *bounce.Dmabuf // that sends from places; nil in mode gpu
+	places []devicePlace  // of slots 1 and up, and then spare ones
+}
+
+// devicePlace is where the payload of a slot is in a dmabuf.
+type devicePlace struct {
+	memory bounce.Buffer
+	dmabuf uint32
+	offset uint64
 }
 
 // has reports whether the slot of an op has its payload.
@@ -62,6 +72,22 @@ func (d *deviceCopies) post(number uint32, op *transport.Op) bool {
 		c.Out.Skip(size - prefix)
 	}
 	d.advance()
+	return true
+}
+
+// postDevice appends a call whose payload is in a slot of the GPU's memory to the stream, if there
+// is room for all of it. The NIC reads it from there.
+func (p *peer) postDevice(number uint32, op *transport.Op) bool {
+	out, source := &p.conn.Out, &p.w.source
+	size, prefix := source.sizes[op.DeviceSlot], len(op.Payload)
+	if !out.DeviceRoom() || !p.conn.Announce(conn.Call, number, size) {
+		return false
+	}
+	out.Write(op.Payload)
+	if size > prefix {
+		place := &source.places[op.DeviceSlot-1]
+		out.WriteDevice(place.dmabuf, place.offset+uint64(prefix), size-prefix)
+	}
 	return true
 }
 

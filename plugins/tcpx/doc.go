@@ -66,6 +66,6 @@
 //
 // The mode decides what bounce memory is and what unpacks it; see package bounce. Mode host needs
 // no hardware and is the default. In mode gpu payloads stay in the GPU's memory; with
-// send-memory=device they come from there, too: the GPU copies them to the staging ring
-// (device_datapath.go).
+// send-memory=device they come from there, too: the GPU copies them to the staging ring, or in mode
+// devmem the NIC reads them (device_datapath.go).
 package tcpx

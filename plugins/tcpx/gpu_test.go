@@ -338,14 +338,14 @@ func TestFailingCopyEndsTheConnection(t *testing.T) {
 	require.ErrorContains(t, err, "fails deliberately: CopyOut")
 }
 
-// TestSendMemoryIsRefused: without a GPU that unpacks, and slots that have no payload.
+// TestSendMemoryIsRefused: without a GPU that unpacks, and for slots that have no payload.
 func TestSendMemoryIsRefused(t *testing.T) {
 	fakeGPUs(t)
 	for _, raw := range []map[string]string{{}, {"mode": "devmem"},
 		{"mode": "gpu", "unpack": "none"}} {
 		raw["send-memory"] = "device"
 		_, err := resolveOptions(options(t, raw))
-		require.ErrorContains(t, err, `option "send-memory": device needs mode=gpu`)
+		require.ErrorContains(t, err, `option "send-memory": device needs mode=gpu or mode=devmem`)
 		require.NotContains(t, err.Error(), "\n")
 	}
 	for _, raw := range []map[string]string{{}, {"mode": "gpu"}, {"mode": "devmem"},

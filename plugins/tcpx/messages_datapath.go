@@ -11,10 +11,13 @@ func (p *peer) postCall(op *transport.Op) bool {
 	if !ok {
 		return false
 	}
-	if op.DeviceSlot != 0 {
-		ok = p.copies.post(number, op)
-	} else {
+	switch {
+	case op.DeviceSlot == 0:
 		ok = p.conn.Post(conn.Call, number, op.Payload)
+	case p.w.source.copies():
+		ok = p.copies.post(number, op)
+	default:
+		ok = p.postDevice(number, op)
 	}
 	if ok {
 		p.calls.Begin(number, op.Token)

@@ -58,7 +58,7 @@ type peer struct {
 	from    origin
 	conn    *conn.Conn
 	staging []byte       // the ring of conn.Out
-	copies  deviceCopies // to staging, with send-memory=device
+	copies  deviceCopies // to staging, in mode gpu with send-memory=device
 
 	calls    calltable.Calls
 	requests calltable.Requests
@@ -121,7 +121,7 @@ func (w *worker) open(index int) (err error) {
 	}
 	if w.memory, w.unpacker, err = openMemory(&s.memory); err == nil {
 		if s.memory.DeviceSend {
-			w.source.open(w.unpacker.Unpacker)
+			w.source.open(w.unpacker.Unpacker, w.memory)
 		}
 		bounce.MoreThreads(s.peers * s.threads)
 	}
@@ -164,11 +164,14 @@ func (w *worker) newPeer(id transport.PeerID, a address) (p *peer, err error) {
 	if p.staging, err = w.newStaging(); err != nil {
 		return nil, err
 	}
-	if s.memory.DeviceSend {
+	if w.source.copies() {
 		p.copies = newDeviceCopies(p)
 		p.conn.Out.SetStaging(p.staging, p.copies.advance)
 	} else {
 		p.conn.Out.SetStaging(p.staging, nil)
+	}
+	if w.source.nic != nil {
+		p.conn.Out.UseDevice(bounce.Hooks.Transmitter(), s.inFlight)
 	}
 	if err = p.conn.In.Allocate(); err != nil {
 		return nil, errors.Join(err, w.freeStaging(p.staging))

@@ -79,6 +79,31 @@ func (k *Syscalls) Send(d *Data, first, second []byte) (int, error) {
 			err = nil
 		}
 	}
+	return k.countSend(d, begin, n, err, flags != 0)
+}
+
+// DeviceSender makes zero-copy sends from a dmabuf; see sendmsg with SCM_DEVMEM_DMABUF in the
+// kernel's Documentation/networking/devmem.rst. Send returns 0 if the socket has no room.
+type DeviceSender interface {
+	Send(socket int, dmabuf uint32, offset uint64, size int) (int, error)
+}
+
+// SendDevice sends size bytes from an offset in a dmabuf and returns how many bytes the socket
+// took: 0 if it has no room.
+func (k *Syscalls) SendDevice(d *Data, from DeviceSender, dmabuf uint32, offset uint64,
+	size int) (int, error) {
+	begin := clock.Now()
+	n, err := from.Send(d.FD, dmabuf, offset, min(size, MaxCall))
+	if d.NoMemory = err == unix.ENOBUFS; d.NoMemory {
+		k.Counts[NoBuffers]++
+		k.ReadNotices(d)
+		err = nil
+	}
+	return k.countSend(d, begin, n, err, true)
+}
+
+// countSend counts a send that began at a time of [clock.Now] and returns its result.
+func (k *Syscalls) countSend(d *Data, begin int64, n int, err error, zeroCopy bool) (int, error) {
 	k.Counts[SendNS] += uint64(clock.Now() - begin)
 	k.Counts[Sends]++
 	if d.Full = n == 0; d.Full {
@@ -87,7 +112,7 @@ func (k *Syscalls) Send(d *Data, first, second []byte) (int, error) {
 		}
 		return 0, err
 	}
-	if flags != 0 {
+	if zeroCopy {
 		d.Sends++
 		k.Counts[ZeroCopySends]++
 		k.Counts[ZeroCopyBytes] += uint64(n)

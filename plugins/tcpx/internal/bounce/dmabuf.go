@@ -4,6 +4,8 @@ import (
 	"errors"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/devmem"
@@ -30,6 +32,8 @@ type DmabufConfig struct {
 	Peers     int
 	// Device has the dmabuf in its memory, which it unpacks by its kernel; nil for the host's.
 	Device *GPU
+	// Transmit makes AllocateSource possible.
+	Transmit bool
 	// Sync makes the NIC's writes visible to the processor after each receive.
 	Sync bool
 	// Patience is how long a receive may find no room before that is an error.
@@ -54,7 +58,7 @@ func (c *DmabufConfig) Memory() int { return c.dmabufSize() + c.linearPages()*Pa
 // Options returns how the dmabuf is to be bound, for [devmem.Open] and [devmem.Check].
 func (c *DmabufConfig) Options() devmem.Options {
 	o := devmem.Options{Interface: c.Interface, Queue: c.Queue, Split: c.Split,
-		Size: c.dmabufSize(), Extra: c.linearPages() * PageSize}
+		Transmit: c.Transmit, Size: c.dmabufSize(), Extra: c.linearPages() * PageSize}
 	if c.Device != nil {
 		o.Export = func(size, extra int) (int, error) {
 			return c.Device.unpacker.Export(size, size+extra)
@@ -154,6 +158,19 @@ func NewDmabuf(b *devmem.Binding, c *DmabufConfig) *Dmabuf {
 
 // Memory implements [Allocator].
 func (d *Dmabuf) Memory() []byte { return d.binding.Memory }
+
+// AllocateSource allocates at least size bytes of a GPU's memory that the NIC can send from, as a
+// dmabuf with an ID. They are freed with the GPU.
+func (d *Dmabuf) AllocateSource(g *GPU, size int) (memory Buffer, id uint32, err error) {
+	address, descriptor, err := g.unpacker.ExportSource(size)
+	if err != nil {
+		return Buffer{}, 0, localGPU(err)
+	}
+	if id, err = Hooks.BindTX(d.binding, descriptor); err != nil {
+		err = transport.Unavailable("mode devmem: %w", err)
+	}
+	return Buffer{Device: uint64(address), Size: size}, id, errors.Join(err, unix.Close(descriptor))
+}
 
 // Fetch implements [Fetcher].
 func (d *Dmabuf) Fetch(source uint32, size int) error {

@@ -92,8 +92,9 @@ var Options = []transport.Option{
 	{
 		Name: "send-memory", Type: transport.TypeString, Default: sendHost,
 		Allowed: []string{sendHost, sendDevice},
-		Help: "where the values are that a client sends: device is the GPU's memory, in mode " +
-			"gpu, from which they are copied to the host a chunk at a time",
+		Help: "where the values are that a client sends: device is the memory of the GPU that " +
+			"unpacks; in mode gpu they are copied to the host a chunk at a time, in mode devmem " +
+			"the NIC sends from there",
 	},
 	{
 		Name: "dmabuf-memory", Type: transport.TypeString, Default: dmabufHost,
@@ -120,14 +121,9 @@ var Options = []transport.Option{
 // mode with the most hardware that allows the unpacker and can be opened here.
 func (s *Setup) Resolve(options transport.Values) error {
 	s.options = options
+	s.DeviceSend = options.String("send-memory") == sendDevice
 	if err := s.resolveMode(options.String("mode"), options.String("unpack")); err != nil {
 		return err
-	}
-	s.DeviceSend = options.String("send-memory") == sendDevice
-	if s.DeviceSend && (s.mode.name != modeGPU || !s.OnGPU()) {
-		return refuse("send-memory",
-			"device needs mode=gpu with a GPU that unpacks, and this is mode=%s with unpack=%s",
-			s.mode.name, s.Unpack)
 	}
 	s.DeviceDmabuf = options.String("dmabuf-memory") == dmabufDevice
 	if s.DeviceDmabuf && (!s.ByNIC() || s.Unpack != unpackKernel) {
@@ -149,18 +145,20 @@ func (s *Setup) resolveMode(name, unpack string) error {
 		if unpack == UnpackAuto {
 			s.Unpack = m.unpacks[0]
 		}
-		if !slices.Contains(m.unpacks, s.Unpack) {
-			if name != ModeAuto {
-				return refuse("unpack", "mode %s has no %s; use one of %s", m.name, s.Unpack,
-					strings.Join(m.unpacks, ", "))
-			}
-			reasons = append(reasons, fmt.Sprintf("mode %s has no %s", m.name, s.Unpack))
-			continue
+		var err error
+		switch {
+		case !slices.Contains(m.unpacks, s.Unpack):
+			err = refuse("unpack", "mode %s has no %s; use one of %s", m.name, s.Unpack,
+				strings.Join(m.unpacks, ", "))
+		case s.DeviceSend && !s.OnGPU():
+			err = refuse("send-memory", "device needs mode=gpu or mode=devmem with a GPU that "+
+				"unpacks, and this is mode=%s with unpack=%s", m.name, s.Unpack)
+		case name == ModeAuto:
+			err = m.available(s)
 		}
 		if name != ModeAuto {
-			return nil
+			return err
 		}
-		err := m.available(s)
 		if err == nil {
 			s.AutoNote = strings.Join(append([]string{m.name}, reasons...), "; ")
 			return nil

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"time"
 
+	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/cuda"
 	"transportbench/plugins/tcpx/internal/devmem"
@@ -41,6 +42,9 @@ var Hooks = struct {
 	OpenGPU  func(ordinal int) (gpu.Device, error)
 	CheckNIC func(s *Setup, device *GPU) error
 	OpenNIC  func(o devmem.Options) (*devmem.Binding, error)
+	BindTX   func(b *devmem.Binding, descriptor int) (id uint32, err error)
+	// Transmitter makes what sends from dmabufs of BindTX.
+	Transmitter func() sock.DeviceSender
 }{
 	OpenGPU: func(ordinal int) (gpu.Device, error) {
 		c, err := cuda.Open(cuda.Library, ordinal)
@@ -49,8 +53,10 @@ var Hooks = struct {
 		}
 		return c, nil
 	},
-	CheckNIC: (*Setup).checkNIC,
-	OpenNIC:  devmem.Open,
+	CheckNIC:    (*Setup).checkNIC,
+	OpenNIC:     devmem.Open,
+	BindTX:      (*devmem.Binding).BindTX,
+	Transmitter: func() sock.DeviceSender { return devmem.NewTransmitter() },
 }
 
 // Mode returns the name of the mode.
@@ -134,7 +140,7 @@ func (s *Setup) openGPU() (*GPU, error) {
 		Open:  func() (gpu.Device, error) { return Hooks.OpenGPU(ordinal) },
 		Mode:  gpu.Mode(s.Unpack),
 		Fault: gpu.Fault(s.Fault),
-		Sends: s.DeviceSend,
+		Sends: s.DeviceSend && !s.ByNIC(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("GPU %d: %w", ordinal, err)
@@ -149,6 +155,7 @@ func (s *Setup) dmabuf(device *GPU) *DmabufConfig {
 	}
 	return &DmabufConfig{
 		Device:    device,
+		Transmit:  s.DeviceSend,
 		Interface: s.NIC(), Queue: s.options.Int("queue"), Split: s.options.Bool("header-split"),
 		Request: s.Request, Peers: s.Peers, Patience: s.Patience, Steering: s.steering(),
 		// The processor reads what the NIC has written, at least the header prefixes.

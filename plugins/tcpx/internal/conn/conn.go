@@ -73,14 +73,32 @@ func (c *Conn) Attach(control int, data []int) (err error) {
 // ControlFD returns the control socket, or -1 while there is none.
 func (c *Conn) ControlFD() int { return c.control.fd }
 
+// UseDmabufs lets the lanes send from dmabufs that are bound to an interface.
+func (c *Conn) UseDmabufs(nic string) error {
+	for i := range c.lanes {
+		// The kernel refuses a send that another interface is to make.
+		if err := unix.BindToDevice(c.lanes[i].FD, nic); err != nil {
+			return fmt.Errorf("SO_BINDTODEVICE %s: %w", nic, err)
+		}
+	}
+	return c.allowZeroCopy()
+}
+
 // UseZeroCopy makes the lanes send large parts with MSG_ZEROCOPY.
 func (c *Conn) UseZeroCopy() error {
+	for i := range c.lanes {
+		c.lanes[i].ZeroCopy = true
+	}
+	return c.allowZeroCopy()
+}
+
+// allowZeroCopy allows MSG_ZEROCOPY on the lanes. Requests are then freed by the kernel's notices.
+func (c *Conn) allowZeroCopy() error {
 	for i := range c.lanes {
 		if err := unix.SetsockoptInt(c.lanes[i].FD, unix.SOL_SOCKET, unix.SO_ZEROCOPY,
 			1); err != nil {
 			return fmt.Errorf("SO_ZEROCOPY: %w", err)
 		}
-		c.lanes[i].ZeroCopy = true
 	}
 	c.zeroCopy = true
 	return nil

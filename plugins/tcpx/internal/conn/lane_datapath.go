@@ -6,6 +6,7 @@ import (
 	"transportbench/core/fabric/clock"
 	"transportbench/core/fabric/queue"
 	"transportbench/core/fabric/sock"
+	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/bounce"
 )
 
@@ -76,9 +77,7 @@ func (d *polling) send() (any bool, err error) {
 	for i := range d.conn.lanes {
 		l := &d.conn.lanes[i]
 		for !l.tasks.Empty() && out.sentNow < sock.MaxCall {
-			t := l.tasks.Head()
-			first, second := out.sourceOf(t.request, t.offset+t.done, t.offset+t.size)
-			n, err := d.syscalls.Send(&l.Data, first, second)
+			n, err := d.sendOn(l)
 			if err != nil {
 				return any, err
 			}
@@ -90,6 +89,25 @@ func (d *polling) send() (any bool, err error) {
 		}
 	}
 	return any, nil
+}
+
+// sendOn sends what a lane's socket takes of its oldest task, up to where the stream goes on in
+// other memory.
+func (d *polling) sendOn(l *lane) (int, error) {
+	out, t := &d.conn.Out, l.tasks.Head()
+	r, from := t.request, t.offset+t.done
+	span, size := out.device.at(r.at+uint64(from), t.size-t.done)
+	if span == nil {
+		first, second := out.sourceOf(r, from, from+size)
+		return d.syscalls.Send(&l.Data, first, second)
+	}
+	n, err := d.syscalls.SendDevice(&l.Data, out.device.sender, span.dmabuf,
+		span.offset+r.at+uint64(from)-span.position, size)
+	switch err { // of the binding, of the route, of the offset
+	case unix.EINVAL, unix.ENODEV, unix.EFAULT:
+		err = transport.Unavailable("mode devmem: sending from a dmabuf: %w", err)
+	}
+	return n, err
 }
 
 // maxReceived bounds what one receive takes. What has come is then unpacked while it is in the

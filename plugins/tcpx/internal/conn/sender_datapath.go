@@ -12,7 +12,7 @@ import (
 // which becomes a task of a lane. It is freed when the peer has it all.
 //
 // Positions count the bytes of the stream from its beginning. The staging ring holds what is from
-// acked to end, except for what was sent straight from the caller's memory.
+// acked to end, except for what was sent straight from the caller's memory or a device's.
 type Sender struct {
 	requests queue.Queue[sendRequest] // posted and not freed
 	// credits are those that no request has used yet: a request pops one when all of it is in
@@ -38,6 +38,7 @@ type Sender struct {
 	// filled returns the position up to which the stream is in the staging ring; nil if all of it
 	// is.
 	filled func() uint64
+	device deviceSpans
 }
 
 // sendRequest is one request.
@@ -255,6 +256,7 @@ func (s *Sender) Free() bool {
 	s.conn.counters.traceRequest(traced{s.conn.peer, &sendTrace, number % Requests, r.size,
 		[...]int64{r.posted, r.chunkedAt, r.writtenAt, now, now}})
 	s.acked += uint64(r.size)
+	s.device.free(s.acked)
 	s.requests.Pop()
 	return true
 }

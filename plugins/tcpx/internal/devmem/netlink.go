@@ -8,11 +8,12 @@ import (
 	"github.com/mdlayher/netlink"
 )
 
-// Numbers of the netdev family, from Documentation/netlink/specs/netdev.yaml.
+// Numbers of the families, from include/uapi/linux/netdev.h and ethtool_netlink.h.
 const (
 	netdevVersion     = 1
 	commandQueueGet   = 10 // NETDEV_CMD_QUEUE_GET
 	commandBindRX     = 13 // NETDEV_CMD_BIND_RX
+	commandBindTX     = 15 // NETDEV_CMD_BIND_TX, since Linux 6.16
 	queueID           = 1  // NETDEV_A_QUEUE_ID
 	queueInterface    = 2  // NETDEV_A_QUEUE_IFINDEX
 	queueType         = 3  // NETDEV_A_QUEUE_TYPE
@@ -108,14 +109,26 @@ func (f *family) receiveQueues(index uint32) (n int, err error) {
 
 // bind binds a dmabuf to a receive queue and returns the binding's ID.
 func (f *family) bind(index uint32, queue, descriptor int) (id uint32, err error) {
-	answers, err := f.call(commandBindRX, netdevVersion, 0, func(ae *netlink.AttributeEncoder) {
-		ae.Uint32(dmabufInterface, index)
-		ae.Uint32(dmabufDescriptor, uint32(descriptor))
+	return f.bindDmabuf(commandBindRX, index, descriptor, func(ae *netlink.AttributeEncoder) {
 		ae.Nested(dmabufQueues, func(ae *netlink.AttributeEncoder) error {
 			ae.Uint32(queueID, uint32(queue))
 			ae.Uint32(queueType, queueTypeRX)
 			return nil
 		})
+	})
+}
+
+// bindTX binds a dmabuf to an interface that sends from it and returns the binding's ID.
+func (f *family) bindTX(index uint32, descriptor int) (id uint32, err error) {
+	return f.bindDmabuf(commandBindTX, index, descriptor, func(*netlink.AttributeEncoder) {})
+}
+
+func (f *family) bindDmabuf(command uint8, index uint32, descriptor int,
+	more func(*netlink.AttributeEncoder)) (id uint32, err error) {
+	answers, err := f.call(command, netdevVersion, 0, func(ae *netlink.AttributeEncoder) {
+		ae.Uint32(dmabufInterface, index)
+		ae.Uint32(dmabufDescriptor, uint32(descriptor))
+		more(ae)
 	})
 	if err != nil {
 		return 0, err

@@ -21,6 +21,8 @@ type Options struct {
 	// Export allocates size bytes in a device, with extra bytes behind them, and returns a dmabuf
 	// of the first size, which is not mapped. It is called once. Nil takes memory of the host.
 	Export func(size, extra int) (descriptor int, err error)
+	// Transmit requires that BindTX works.
+	Transmit bool
 	// Split turns header split on if it is off, and restores it on Close.
 	Split bool
 }
@@ -37,6 +39,7 @@ const (
 	RequireQueues     Requirement = "receive queues"
 	RequireSplit      Requirement = "header split"
 	RequireDriver     Requirement = "driver"
+	RequireTransmit   Requirement = "sending"
 	RequireExporter   Requirement = "exporter"
 	RequireBind       Requirement = "bind"
 )
@@ -94,6 +97,7 @@ var requirements = []struct {
 	{RequireQueues, (*Binding).tryQueues},
 	{RequireSplit, (*Binding).trySplit},
 	{RequireDriver, (*Binding).tryDriver},
+	{RequireTransmit, (*Binding).tryTransmit},
 	{RequireExporter, (*Binding).tryExporter},
 	{RequireBind, (*Binding).tryBind},
 }
@@ -147,10 +151,15 @@ func (b *Binding) Close() error {
 	return errors.Join(errs...)
 }
 
-// oldest is the first kernel with NETDEV_CMD_BIND_RX.
-var oldest = [2]int{6, 12}
+// The first kernels with NETDEV_CMD_BIND_RX and NETDEV_CMD_BIND_TX.
+var (
+	oldest   = [2]int{6, 12}
+	oldestTX = [2]int{6, 16}
+)
 
-func (b *Binding) tryKernel() *RequirementError {
+func (b *Binding) tryKernel() *RequirementError { return kernelSince(oldest) }
+
+func kernelSince(oldest [2]int) *RequirementError {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
 		return &RequirementError{Err: err, Remedy: "uname(2) must work"}
@@ -285,6 +294,36 @@ func (b *Binding) driverCannot(err error) *RequirementError {
 		Err: fmt.Errorf("%s cannot bind a dmabuf: %w", b.options.Interface, err),
 		Remedy: "use a NIC whose driver has queue management and netmem, and a kernel with " +
 			"CONFIG_NET_DEVMEM"}
+}
+
+// tryTransmit binds an invalid descriptor, as tryDriver does.
+func (b *Binding) tryTransmit() *RequirementError {
+	if !b.options.Transmit {
+		return nil
+	}
+	if err := kernelSince(oldestTX); err != nil {
+		return err
+	}
+	_, err := b.netdev.bindTX(b.index, noDescriptor)
+	switch {
+	case errors.Is(err, unix.EBADF):
+		return nil
+	case err == nil:
+		err = errors.New("the kernel bound a descriptor that does not exist")
+	}
+	return &RequirementError{
+		Err: fmt.Errorf("%s cannot send from a dmabuf: %w", b.options.Interface, err),
+		Remedy: "use a NIC whose driver can, or send-memory=host, or mode=gpu, which copies " +
+			"through the host"}
+}
+
+// BindTX binds a dmabuf that the interface is to send from, until b is closed. The kernel keeps the
+// dmabuf, so the caller may close the descriptor. id is the argument of [Transmitter.Send].
+func (b *Binding) BindTX(descriptor int) (id uint32, err error) {
+	if id, err = b.netdev.bindTX(b.index, descriptor); err != nil {
+		return 0, fmt.Errorf("binding a dmabuf to %s for sending: %w", b.options.Interface, err)
+	}
+	return id, nil
 }
 
 func (b *Binding) tryExporter() *RequirementError {

@@ -72,6 +72,18 @@ func TestRequirementsOnRealDevices(t *testing.T) {
 		require.NotNil(t, refused, "%s can bind a dmabuf", name)
 		require.ErrorIs(t, refused.Err, unix.EOPNOTSUPP)
 		require.ErrorContains(t, refused.Err, name+" cannot bind a dmabuf")
+		b.options.Transmit = true
+		refused = b.tryTransmit()
+		require.NotNil(t, refused, "%s can send from a dmabuf", name)
+		if old := kernelSince(oldestTX); old != nil {
+			require.Equal(t, old, refused)
+		} else {
+			require.ErrorIs(t, refused.Err, unix.EOPNOTSUPP)
+			require.ErrorContains(t, refused.Err, name+" cannot send from a dmabuf: operation "+
+				"not supported (Driver does not support netmem TX)")
+			_, err = b.BindTX(noDescriptor)
+			require.ErrorIs(t, err, unix.EOPNOTSUPP)
+		}
 		require.NoError(t, b.Close())
 	}
 }
@@ -107,6 +119,7 @@ type nic struct {
 	driver  error // of binding an invalid descriptor
 	bindErr error
 	export  error
+	sending error // of binding an invalid descriptor for sending
 
 	set   []uint8 // values of header split that were set
 	bound []int   // descriptors that were bound
@@ -144,8 +157,17 @@ func (n *nic) serve(request genetlink.Message, _ netlink.Message) ([]genetlink.M
 	switch request.Header.Command {
 	case commandQueueGet:
 		return n.listQueues(), nil
-	case commandRingsGet:
-		if !n.silent {
+	case commandRingsGet: // or commandBindTX, which is the same number in another family
+		sends := false
+		for ad.Next() {
+			sends = sends || ad.Type() == dmabufDescriptor
+			if ad.Type() == dmabufDescriptor && ad.Uint32() == noDescriptor {
+				return nil, n.sending
+			}
+		}
+		if sends {
+			answer.Uint32(dmabufID, 78)
+		} else if !n.silent {
 			answer.Uint8(ringsSplit, n.split)
 		}
 	case commandRingsSet:
@@ -289,6 +311,26 @@ func TestAllRequirements(t *testing.T) {
 	ofDevice.Export = func(int, int) (int, error) { return -1, errors.New("not supported") }
 	_, err = open(ofDevice, with(func(*nic) {}).system())
 	requireFailure(t, err, RequireExporter, "not supported; use a GPU and a driver that export")
+
+	// A NIC may be unable to send; it is asked only if it is to.
+	n = with(func(n *nic) { n.sending = genltest.Error(int(unix.EOPNOTSUPP)) })
+	b, err = open(options, n.system())
+	require.NoError(t, err)
+	require.NoError(t, b.Close())
+	if kernelSince(oldestTX) == nil {
+		transmit := options
+		transmit.Transmit = true
+		_, err = open(transmit, n.system())
+		requireFailure(t, err, RequireTransmit, name+" cannot send from a dmabuf: operation not "+
+			"supported; use a NIC whose driver can")
+		n.sending = genltest.Error(int(unix.EBADF))
+		b, err = open(transmit, n.system())
+		require.NoError(t, err)
+		id, err := b.BindTX(3)
+		require.NoError(t, err)
+		require.Equal(t, uint32(78), id)
+		require.NoError(t, b.Close())
+	}
 
 	// Split turns it on, and off again on Close and if a later requirement fails.
 	options.Split = true

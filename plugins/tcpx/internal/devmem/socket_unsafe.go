@@ -55,3 +55,44 @@ func (r *Receiver) Receive(socket int, buffers [][]byte, pieces int) (n int, con
 	}
 	return int(got), r.control[:r.message.Controllen], nil
 }
+
+// Transmitter calls sendmsg with arguments that are allocated once.
+type Transmitter struct {
+	message unix.Msghdr
+	vector  struct{ offset, size uint64 } // a struct iovec whose base is an offset in the dmabuf
+	control struct {
+		header unix.Cmsghdr
+		dmabuf uint32
+		_      uint32 // the alignment of control messages
+	}
+}
+
+// NewTransmitter returns a Transmitter.
+func NewTransmitter() *Transmitter {
+	t := &Transmitter{}
+	t.control.header = unix.Cmsghdr{Level: unix.SOL_SOCKET, Type: unix.SCM_DEVMEM_DMABUF}
+	t.control.header.SetLen(unix.CmsgLen(int(unsafe.Sizeof(t.control.dmabuf))))
+	t.message.Iov = (*unix.Iovec)(unsafe.Pointer(&t.vector))
+	t.message.SetIovlen(1)
+	t.message.Control = (*byte)(unsafe.Pointer(&t.control))
+	t.message.SetControllen(int(unsafe.Sizeof(t.control)))
+	return t
+}
+
+// Send sends size bytes from an offset in a dmabuf of [Binding.BindTX] and returns how many the
+// socket took: 0 if it has no room. The socket has SO_ZEROCOPY; the bytes must not change until the
+// kernel reports in its error queue that the send is complete. Send does not block or allocate.
+func (t *Transmitter) Send(socket int, dmabuf uint32, offset uint64, size int) (int, error) {
+	t.vector.offset, t.vector.size = offset, uint64(size)
+	t.control.dmabuf = dmabuf
+	n, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(socket),
+		uintptr(unsafe.Pointer(&t.message)),
+		unix.MSG_ZEROCOPY|unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	switch errno {
+	case 0:
+		return int(n), nil
+	case unix.EAGAIN, unix.EINTR:
+		return 0, nil
+	}
+	return 0, errno
+}

@@ -79,3 +79,21 @@ func TestDontNeed(t *testing.T) {
 	_, err = DontNeed(other, make([]TokenRange, 1))
 	require.ErrorIs(t, err, unix.EBADF)
 }
+
+// TestTransmitterNamesItsDmabuf: the running kernel looks for the dmabuf that Send names, and sends
+// nothing.
+func TestTransmitterNamesItsDmabuf(t *testing.T) {
+	needKernel(t)
+	if err := kernelSince(oldestTX); err != nil {
+		t.Skip(err)
+	}
+	socket, _ := connection(t)
+	require.NoError(t, unix.SetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_ZEROCOPY, 1))
+	sender := NewTransmitter()
+	for range 2 {
+		n, err := sender.Send(socket, 1<<31, 4096, 100)
+		require.ErrorIs(t, err, unix.EINVAL)
+		require.Zero(t, n)
+	}
+	require.Zero(t, testing.AllocsPerRun(10, func() { _, _ = sender.Send(socket, 1<<31, 0, 1) }))
+}

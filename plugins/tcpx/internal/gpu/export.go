@@ -20,15 +20,37 @@ func (u *Unpacker) Export(exported, size int) (descriptor int, err error) {
 		return -1, ErrCopyEngine
 	}
 	err = u.call(func() (err error) {
-		if u.memory, err = u.device.Alloc(size + hostPage); err != nil {
+		if u.source, err = u.allocatePages(size); err != nil {
 			return err
 		}
-		u.source = (u.memory + hostPage - 1) &^ (hostPage - 1)
 		u.exported = exported
 		descriptor, err = u.device.Export(u.source, exported)
 		return err
 	})
 	return descriptor, err
+}
+
+// ExportSource allocates at least size bytes of GPU memory, which are a dmabuf that a NIC can read,
+// and belong to the unpacker. The caller closes the descriptor.
+func (u *Unpacker) ExportSource(size int) (a cuda.Address, descriptor int, err error) {
+	size = (size + hostPage - 1) &^ (hostPage - 1)
+	err = u.call(func() (err error) {
+		if a, err = u.allocatePages(size); err == nil {
+			descriptor, err = u.device.Export(a, size)
+		}
+		return err
+	})
+	return a, descriptor, err
+}
+
+// allocatePages allocates memory that begins with a page, until the device is closed.
+func (u *Unpacker) allocatePages(size int) (cuda.Address, error) {
+	a, err := u.device.Alloc(size + hostPage)
+	if err != nil {
+		return 0, err
+	}
+	u.pages = append(u.pages, a)
+	return (a + hostPage - 1) &^ (hostPage - 1), nil
 }
 
 // Fetch copies bytes of the dmabuf to their place in the memory of Register. It blocks until the

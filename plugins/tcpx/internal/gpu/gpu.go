@@ -113,7 +113,7 @@ type Unpacker struct {
 	device  Device
 	streams []cuda.Stream
 	source  cuda.Address         // of bounce
-	memory  cuda.Address         // of Export
+	pages   []cuda.Address       // of allocatePages
 	rings   map[cuda.Address]int // their sizes
 }
 

@@ -92,8 +92,8 @@ func (u *Unpacker) tearDown() error {
 	if u.bounce != nil {
 		errs = append(errs, u.device.Unregister(u.bounce))
 	}
-	if u.memory != 0 {
-		errs = append(errs, u.device.Free(u.memory))
+	for _, a := range u.pages {
+		errs = append(errs, u.device.Free(a))
 	}
 	for i := range u.requests {
 		r := &u.requests[i]

@@ -163,8 +163,11 @@ func (d *Device) Export(a cuda.Address, size int) (descriptor int, err error) {
 // ExportedAt is where the memory of Export begins in the file of its descriptor.
 const ExportedAt = 4096
 
-// mirror copies a write in one half of a ring to the other.
+// copyAcross copies a write in one half of a ring to the other.
 func (r *region) copyAcross(at, n int) {
+	if r.dmabuf != 0 {
+		return // not a ring
+	}
 	half := len(r.memory) / 2
 	if first := min(at+n, half); at < first {
 		copy(r.memory[at+half:], r.memory[at:first])
