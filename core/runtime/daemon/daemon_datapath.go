@@ -109,11 +109,11 @@ func (d *Daemon) Step() error {
 			if d.service == loop.ServiceEcho {
 				served = d.echo(n)
 			} else if d.delegation == nil && d.storage == nil && d.device == nil {
-				served = d.answerStored(n)
+				served = d.serveStored(n)
 			}
 		}
 		if served < n {
-			if err := d.serve(d.events[served:n], traced); err != nil {
+			if err := d.handle(d.events[served:n], traced); err != nil {
 				return err
 			}
 		}
@@ -188,10 +188,9 @@ func (d *Daemon) waiting() int {
 	return n
 }
 
-// serve handles the events of a poll: it answers requests from the store and passes responses
-// to the clients that wait for them. traced is the index of the event whose stages are taken, or
-// -1.
-func (d *Daemon) serve(events []transport.Event, traced int) error {
+// handle handles the events of a poll: it routes requests and passes responses to the clients that
+// wait for them. traced is the index of the event whose stages are taken, or -1.
+func (d *Daemon) handle(events []transport.Event, traced int) error {
 	for i := range events {
 		e := &events[i]
 		switch {
@@ -202,7 +201,7 @@ func (d *Daemon) serve(events []transport.Event, traced int) error {
 					cap(d.out.ops))
 			}
 			d.counts.incoming++
-			if err := d.take(e, &d.out); err != nil {
+			if err := d.route(e, &d.out); err != nil {
 				return err
 			}
 			if i == traced {
@@ -230,7 +229,7 @@ func (d *Daemon) serve(events []transport.Event, traced int) error {
 }
 
 // echo answers the first of found events as long as they are echoes, and returns their number. It
-// is answer without what echoes do not need.
+// is serve without what echoes do not need.
 func (d *Daemon) echo(found int) (n int) {
 	events, waiting := d.events[:found], len(d.out.ops)
 	replies := d.out.ops[:cap(d.out.ops)]
@@ -252,10 +251,10 @@ func (d *Daemon) echo(found int) (n int) {
 	return n
 }
 
-// answerStored serves the first of found events from the store as long as they are requests, and
+// serveStored serves the first of found events from the store as long as they are requests, and
 // returns their number. Like echo, it leaves out what such requests do not need: here siblings,
 // storage and the device.
-func (d *Daemon) answerStored(found int) (n int) {
+func (d *Daemon) serveStored(found int) (n int) {
 	events, waiting := d.events[:found], len(d.out.ops)
 	replies, next := d.out.ops[:cap(d.out.ops)], d.next
 	for n < len(events) && waiting+n < len(replies) {
@@ -281,17 +280,14 @@ func (d *Daemon) answerStored(found int) (n int) {
 	return n
 }
 
-// serveLater serves a request, or passes it on to the storage. The reply goes to out.
-func (d *Daemon) serveLater(e *transport.Event, out *outbox) {
-	if d.storage == nil || !d.delay(e, out) {
-		d.answer(e, out)
+// serve executes a request and adds the reply to out, or leaves both to the storage if that delays
+// the request. The reply points at an entry of the store, which the worker copies when it takes the
+// reply, at the request, which an echo returns, or at a header; there are as many headers as
+// requests can be open.
+func (d *Daemon) serve(e *transport.Event, out *outbox) {
+	if d.storage != nil && d.delay(e, out) {
+		return
 	}
-}
-
-// answer serves a request and adds the reply to out. The reply points at an entry of the store,
-// which the worker copies when it takes the reply, at the request, which an echo returns, or at a
-// header; there are as many headers as requests can be open.
-func (d *Daemon) answer(e *transport.Event, out *outbox) {
 	d.counts.requests++
 	reply := out.add()
 	reply.Kind = transport.OpReply
@@ -302,13 +298,13 @@ func (d *Daemon) answer(e *transport.Event, out *outbox) {
 		reply.Payload = e.Payload
 		return
 	}
-	payload, outcome := d.serveOne(e)
+	payload, outcome := d.execute(e)
 	d.counts.outcomes[outcome]++
 	reply.Payload = payload
 }
 
-// serveOne returns the response to a request that is not an echo.
-func (d *Daemon) serveOne(e *transport.Event) (response []byte, outcome kv.Outcome) {
+// execute returns the response to a request that is not an echo.
+func (d *Daemon) execute(e *transport.Event) (response []byte, outcome kv.Outcome) {
 	header := &d.headers[d.next]
 	if d.next++; d.next == len(d.headers) {
 		d.next = 0

@@ -40,15 +40,15 @@ func (g *delegation) owner(request []byte) int {
 	return g.index
 }
 
-// take serves a request from a client or another rank and puts the reply into out, or passes the
+// route serves a request from a client or another rank and puts the reply into out, or passes the
 // request on to the daemon that owns its key.
-func (d *Daemon) take(e *transport.Event, out *outbox) error {
+func (d *Daemon) route(e *transport.Event, out *outbox) error {
 	if g := d.delegation; g != nil {
 		if owner := g.owner(e.Payload); owner != g.index {
 			return d.passOn(e, out, owner)
 		}
 	}
-	d.serveLater(e, out)
+	d.serve(e, out)
 	return nil
 }
 
@@ -86,7 +86,7 @@ func (d *Daemon) pollSiblings() (int, error) {
 					"than the %d that the run allows", cap(g.out.ops))
 			}
 			d.counts.forSiblings++
-			d.serveLater(e, &g.out)
+			d.serve(e, &g.out)
 		case transport.EventResponse:
 			if _, err := g.forwards.respond(e); err != nil {
 				return n, err

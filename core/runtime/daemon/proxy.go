@@ -77,7 +77,7 @@ func (d *Daemon) scan() (int, error) {
 			}
 		}
 		d.counts.local++
-		if err := d.take(e, &p.out); err != nil {
+		if err := d.route(e, &p.out); err != nil {
 			return n, err
 		}
 		if err := d.flushIfImmediate(); err != nil {

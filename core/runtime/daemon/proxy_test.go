@@ -102,7 +102,7 @@ func TestDelegationBeyondLimit(t *testing.T) {
 	}
 	for i := 0; err == nil; i++ {
 		require.LessOrEqual(t, i, len(d.delegation.forwards.list))
-		err = d.take(&transport.Event{Kind: transport.EventRequest, Payload: request}, &d.out)
+		err = d.route(&transport.Event{Kind: transport.EventRequest, Payload: request}, &d.out)
 	}
 	require.ErrorContains(t, err, "more open requests than")
 	for !d.out.full() {

@@ -235,7 +235,7 @@ func (d *Daemon) delay(e *transport.Event, out *outbox) bool {
 		r.kind = storedLookup
 		copy(r.header[:], e.Payload)
 	case kv.IsPut(e.Payload) && d.storage.delays(storedWrite):
-		response, outcome := d.serveOne(e)
+		response, outcome := d.execute(e)
 		d.counts.requests++
 		d.counts.outcomes[outcome]++
 		if outcome != kv.OutcomePut {
@@ -268,7 +268,7 @@ func (d *Daemon) complete() (n int, err error) {
 			}
 		} else {
 			var outcome kv.Outcome
-			response, outcome = d.serveOne(&transport.Event{Payload: r.header[:],
+			response, outcome = d.execute(&transport.Event{Payload: r.header[:],
 				Size: kv.HeaderSize})
 			d.counts.requests++
 			d.counts.outcomes[outcome]++
