@@ -19,8 +19,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// kill closes all queue pairs without a farewell, as the kernel does when a process dies.
-func kill(t transport.Transport) {
+// closeQueuePairs closes all queue pairs without a farewell, as the kernel does when a process
+// dies.
+func closeQueuePairs(t transport.Transport) {
 	e := t.(*endpoint)
 	for _, w := range e.open {
 		for _, p := range w.byCookie {
@@ -44,8 +45,8 @@ func TestConformance(t *testing.T) {
 			if o["queue-pairs"] == pairsDC {
 				useDynamic(t)
 			}
-			transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: o, Kill: kill,
-				Timeout: time.Minute})
+			transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: o,
+				Kill: closeQueuePairs, Timeout: time.Minute})
 		})
 	}
 }

@@ -303,7 +303,7 @@ func TestDynamicRestart(t *testing.T) {
 	a, alive, dead := workers[0], workers[1], workers[2]
 	pair := a.dynamic.pair.(*fakePair)
 	require.Len(t, pair.peers, 2, "one queue pair for all peers")
-	kill(dead.endpoint)
+	closeQueuePairs(dead.endpoint)
 	served, answered := map[byte]int{}, map[transport.Token]int{}
 	lost := 0
 	var events [64]transport.Event

@@ -53,7 +53,7 @@ func verbs(t *testing.T, more ...string) map[string]string {
 
 func TestVerbsConformance(t *testing.T) {
 	o := verbs(t, impatient...)
-	transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: o, Kill: kill,
+	transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: o, Kill: closeQueuePairs,
 		MaxPayload: 8 << 10, Timeout: 2 * time.Minute})
 }
 

@@ -19,8 +19,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// kill closes a rank without byes, as the kernel closes the sockets of a process that dies.
-func kill(t transport.Transport) {
+// closeWithoutByes closes a rank, as the kernel closes the sockets of a process that dies.
+func closeWithoutByes(t transport.Transport) {
 	e := t.(*endpoint)
 	_ = e.heartbeat.close()
 	_ = e.workers.Close(func(workers []*worker) error {
@@ -47,7 +47,7 @@ func TestConformance(t *testing.T) {
 	} {
 		o["keepalive"], o["peer-timeout"] = "50ms", "200ms"
 		t.Run(name, func(t *testing.T) {
-			suite := transporttest.Suite{Driver: Driver{}, Options: o, Kill: kill,
+			suite := transporttest.Suite{Driver: Driver{}, Options: o, Kill: closeWithoutByes,
 				Timeout: time.Minute}
 			if o["mtu"] != "" {
 				suite.MaxPayload = 4 << 10 // several packets

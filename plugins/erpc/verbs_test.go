@@ -44,7 +44,7 @@ func verbs(t *testing.T, more ...string) map[string]string {
 // reach, and an MTU that makes its larger messages take several packets.
 func TestVerbsConformance(t *testing.T) {
 	o := verbs(t, "keepalive", "50ms", "peer-timeout", "8s", "mtu", "1024")
-	transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: o, Kill: kill,
+	transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: o, Kill: closeWithoutByes,
 		MaxPayload: 8 << 10, Timeout: 2 * time.Minute})
 }
 

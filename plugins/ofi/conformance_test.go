@@ -56,8 +56,8 @@ func run(m *testing.M) int {
 // patience is the time limit of a clause. Some clauses make a hundred workers.
 const patience = time.Minute
 
-// kill ends an endpoint without telling its peers.
-func kill(t transport.Transport) {
+// releaseWorkers ends an endpoint without telling its peers.
+func releaseWorkers(t transport.Transport) {
 	e := t.(*endpoint)
 	_ = e.workers.Close(e.release)
 }
@@ -66,7 +66,7 @@ func conform(t *testing.T, options map[string]string) {
 	t.Helper()
 	needLibrary(t)
 	transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Timeout: patience, Options: options,
-		Kill: kill})
+		Kill: releaseWorkers})
 }
 
 // TestConformance runs the suite over shm, and what differs over tcp.
@@ -120,7 +120,8 @@ func TestConformanceWakeUp(t *testing.T) {
 func runClauses(t *testing.T, options map[string]string, clauses []string) {
 	t.Helper()
 	needLibrary(t)
-	suite := transporttest.Suite{Driver: Driver{}, Timeout: patience, Options: options, Kill: kill}
+	suite := transporttest.Suite{Driver: Driver{}, Timeout: patience, Options: options,
+		Kill: releaseWorkers}
 	for _, clause := range clauses {
 		t.Run(clause, func(t *testing.T) {
 			failed, report, err := transporttest.RunClause(suite, clause)

@@ -12,8 +12,8 @@ import (
 	"transportbench/core/transporttest"
 )
 
-// kill closes the sockets of a rank, as the kernel does when a process dies.
-func kill(t transport.Transport) {
+// shutSockets closes the sockets of a rank, as the kernel does when a process dies.
+func shutSockets(t transport.Transport) {
 	_ = t.(*endpoint).workers.Close(func(workers []*worker) error {
 		for _, w := range workers {
 			for _, p := range w.byIndex {
@@ -39,8 +39,8 @@ func TestConformance(t *testing.T) {
 			continue // they share nothing between threads that these two do not
 		}
 		t.Run(name, func(t *testing.T) {
-			transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: options, Kill: kill,
-				Timeout: time.Minute})
+			transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: options,
+				Kill: shutSockets, Timeout: time.Minute})
 		})
 	}
 }
@@ -50,7 +50,7 @@ func TestConformance(t *testing.T) {
 func TestSmallBuffers(t *testing.T) {
 	for _, engine := range engineNames() {
 		transporttest.Properties(t, Driver{}, map[string]string{"engine": engine}) // or skip
-		suite := transporttest.Suite{Driver: Driver{}, Kill: kill, Timeout: time.Minute,
+		suite := transporttest.Suite{Driver: Driver{}, Kill: shutSockets, Timeout: time.Minute,
 			Options: map[string]string{"engine": engine, "socket-buffer": "4KiB"}}
 		for _, clause := range []string{"poll/size", "flow/back-pressure", "flow/wrap",
 			"peers/lost-comes-last"} {

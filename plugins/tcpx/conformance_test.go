@@ -20,9 +20,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// kill closes the sockets of a rank without a farewell, as the kernel does when a process
+// closeSockets closes the sockets of a rank without a farewell, as the kernel does when a process
 // dies.
-func kill(t transport.Transport) {
+func closeSockets(t transport.Transport) {
 	_ = t.(*endpoint).workers.Close(func(workers []*worker) error {
 		for _, w := range workers {
 			for _, p := range w.peers.ByID {
@@ -49,8 +49,8 @@ func TestConformance(t *testing.T) {
 			continue // they share nothing between threads that these two do not
 		}
 		t.Run(name, func(t *testing.T) {
-			transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: options, Kill: kill,
-				Timeout: time.Minute})
+			transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: options,
+				Kill: closeSockets, Timeout: time.Minute})
 		})
 	}
 }

@@ -102,8 +102,9 @@ func overPlainTCP(t *testing.T) {
 // recvmsg is the real one.
 func TestConformanceOverDmabuf(t *testing.T) {
 	overPlainTCP(t)
-	transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Kill: kill, MaxPayload: 20000,
-		Options: map[string]string{"mode": "devmem", "chunk": "16KiB", "sockets": "2"}})
+	transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Kill: closeSockets,
+		MaxPayload: 20000,
+		Options:    map[string]string{"mode": "devmem", "chunk": "16KiB", "sockets": "2"}})
 }
 
 // TestDmabufOfGPU: bytes that the NIC did not put into the GPU's memory are unpacked from there,
@@ -178,8 +179,8 @@ func TestConformanceOfSendingNIC(t *testing.T) {
 	for _, clause := range []string{"alloc/small", "alloc/large"} {
 		skip[clause] = "the fake NIC and GPU allocate"
 	}
-	transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Kill: kill, MaxPayload: 5000,
-		Timeout: time.Minute, Options: sendingOptions, Skip: skip})
+	transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Kill: closeSockets,
+		MaxPayload: 5000, Timeout: time.Minute, Options: sendingOptions, Skip: skip})
 }
 
 // TestSendsFromDmabuf: the NIC sends all but the first bytes of a payload from the GPU's memory,

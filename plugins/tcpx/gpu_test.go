@@ -71,7 +71,7 @@ func TestConformanceOnGPU(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			prepare(t)
 			suite := transporttest.Suite{
-				Driver: Driver{}, Timeout: time.Minute, MaxPayload: 5000, Kill: kill,
+				Driver: Driver{}, Timeout: time.Minute, MaxPayload: 5000, Kill: closeSockets,
 				Options: map[string]string{"mode": "gpu", "chunk": "16KiB"},
 				Skip:    map[string]string{},
 			}

@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 // makes the worker, and some clauses make a hundred workers.
 const patience = time.Minute
 
-// kill ends an endpoint without telling its peers. That breaks UCX's connections.
-func kill(t transport.Transport) {
+// releaseWorkers ends an endpoint without telling its peers. That breaks UCX's connections.
+func releaseWorkers(t transport.Transport) {
 	e := t.(*endpoint)
 	_ = e.workers.Close(e.release)
 }
@@ -44,7 +44,7 @@ func TestConformance(t *testing.T) {
 	}
 	t.Run("tcp", func(t *testing.T) {
 		transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Timeout: patience,
-			Options: map[string]string{optionTLS: "tcp"}, Kill: kill})
+			Options: map[string]string{optionTLS: "tcp"}, Kill: releaseWorkers})
 	})
 }
 

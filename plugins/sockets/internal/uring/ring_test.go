@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/transport"
 	"transportbench/core/transporttest"
 )
@@ -429,23 +430,41 @@ func TestPeerCloses(t *testing.T) {
 	require.Equal(t, unix.EPIPE, c.Errno(), "sending to a peer that has closed, without a signal")
 }
 
-const childVariable = "URING_TEST_CHILD"
+const echoRole = "echo"
 
-// TestChild is the process that TestPeerProcessIsKilled starts: it echoes on descriptor 3.
-func TestChild(t *testing.T) {
-	if os.Getenv(childVariable) == "" {
-		t.Skip("started by TestPeerProcessIsKilled only")
+func TestMain(m *testing.M) {
+	if fabrictest.RunChild(map[string]fabrictest.Role{echoRole: echo}) {
+		return
 	}
-	r := newRing(t)
-	p := newPipe(t, r, 0, 3, 4096)
-	run(t, r, []*pipe{p}, func() bool {
-		p.arm()
-		if n := p.received - p.consumed; n > 0 && !p.sending {
-			p.send(copy(p.output, p.bytes()))
-			p.consume(n)
+	os.Exit(m.Run())
+}
+
+// echo sends back what a ring receives from descriptor 3.
+func echo(*fabrictest.Parent) error {
+	r, err := New(testConfig)
+	if err != nil {
+		return err
+	}
+	received, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return err
+	}
+	stream, err := r.NewStream(0, received)
+	if err := errors.Join(err, r.SetFile(0, 3)); err != nil {
+		return err
+	}
+	r.Receive(0, stream, dataReceive)
+	for {
+		if err := r.Wait(time.Second); err != nil {
+			return err
 		}
-		return false
-	})
+		for c, ok := r.Next(); ok; c, ok = r.Next() {
+			if _, err := unix.Write(3, received[:max(c.Result, 0)]); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 // A process that is killed with operations in flight closes its sockets, and its ring disappears.
@@ -456,17 +475,14 @@ func TestPeerProcessIsKilled(t *testing.T) {
 	near, far := fds[0], fds[1]
 	defer func() { require.NoError(t, unix.Close(near)) }()
 	p := newPipe(t, r, 0, near, 4096)
-	child := exec.Command("/proc/self/exe", "-test.run=^TestChild$")
-	child.Env = append(os.Environ(), childVariable+"=1")
 	f := os.NewFile(uintptr(far), "far")
-	child.ExtraFiles = []*os.File{f}
-	require.NoError(t, child.Start())
+	child := fabrictest.Start(t, echoRole, nil,
+		func(c *exec.Cmd) { c.ExtraFiles = []*os.File{f} })
 	require.NoError(t, f.Close())
 	p.send(copy(p.output, "hello"))
 	run(t, r, []*pipe{p}, func() bool { p.arm(); return p.received == 5 })
 	require.Equal(t, "hello", string(p.bytes()))
-	require.NoError(t, child.Process.Kill())
-	_ = child.Wait()
+	child.Kill()
 	run(t, r, []*pipe{p}, func() bool { p.arm(); return len(p.ends) > 0 })
 	require.Contains(t, []unix.Errno{0, unix.ECONNRESET}, p.ends[0])
 }
