@@ -48,7 +48,7 @@ func TestRequests(t *testing.T) {
 			"%s: no power of two is a multiple of %d", name, n)
 		if cfg.Service == ServiceStore {
 			require.GreaterOrEqual(t, n, 4*cfg.TotalKeys(), name)
-			require.LessOrEqual(t, n*((cfg.LargestMessage()+63)&^63), 2*replayBytes, name)
+			require.LessOrEqual(t, n*((cfg.LargestMessage()+63)&^63), 2*repeatBytes, name)
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // Client is one client thread: a worker and a stream of requests. [config.Config.Requests] says how
-// many calls it has, and whether their requests are drawn once and replayed. If requests are drawn
+// many calls it has, and whether their requests are drawn once and repeated. If requests are drawn
 // during the window, it has twice as many calls as may be in flight, so that another is prepared
 // whenever one completes.
 type Client struct {
@@ -36,14 +36,14 @@ type Client struct {
 
 	service  loop.Service
 	calls    []call
-	requests []transport.Op // by call; if replays, the first ones follow the last again
+	requests []transport.Op // by call; if repeats, the first ones follow the last again
 	buffers  []byte         // off the Go heap; one payload for each call
 	stride   int            // bytes of a payload's room in buffers
-	replays  bool           // draws requests once and repeats them; never those of stream
+	repeats  bool           // draws requests once and repeats them; never those of stream
 	order    callOrder
-	drawn    *drawnOrder // order, or nil if replays
+	drawn    *drawnOrder // order, or nil if repeats
 	loop     callLoop
-	ops      []transport.Op // the calls to post; a replayedLoop has none
+	ops      []transport.Op // the calls to post; a repeatedLoop has none
 	events   []transport.Event
 	// complete verifies, counts and records the responses among events.
 	complete func(c *Client, events []transport.Event, now uint64)
@@ -182,13 +182,13 @@ func (m *meshTimes) reset() {
 // and seeds its requests.
 func New(w wiring.Wiring, number int, idle string, worker transport.Worker) (*Client, error) {
 	cfg := w.Config.OfClient(number % w.Config.Clients)
-	calls, replays := cfg.Requests()
-	return NewWith(w, number, idle, worker, calls, replays)
+	calls, repeats := cfg.Requests()
+	return NewWith(w, number, idle, worker, calls, repeats)
 }
 
 // NewWith is New with the given number of calls.
 func NewWith(w wiring.Wiring, number int, idle string, worker transport.Worker, calls int,
-	replays bool) (*Client, error) {
+	repeats bool) (*Client, error) {
 	local := number % w.Config.Clients
 	cfg := w.Config.OfClient(local)
 	stride := (cfg.LargestMessage() + 63) &^ 63
@@ -205,7 +205,7 @@ func NewWith(w wiring.Wiring, number int, idle string, worker transport.Worker, 
 		clock: machine.Calibrated(),
 		route: newRoute(w, number), mesh: newMeshTimes(cfg),
 		service: loop.ServiceOf(cfg), calls: make([]call, calls),
-		requests: make([]transport.Op, calls, calls+cfg.InFlight), replays: replays,
+		requests: make([]transport.Op, calls, calls+cfg.InFlight), repeats: repeats,
 		buffers: buffers, stride: stride,
 		ops:    make([]transport.Op, 0, cfg.InFlight),
 		events: make([]transport.Event, max(loop.MinBatch, min(cfg.InFlight, loop.MaxBatch))),
@@ -247,7 +247,7 @@ func NewWith(w wiring.Wiring, number int, idle string, worker transport.Worker, 
 		c.requests[i].Token = transport.Token(i)
 		c.prepare(i)
 	}
-	if replays {
+	if repeats {
 		for i := range cfg.InFlight {
 			c.requests = append(c.requests, c.requests[i])
 		}
@@ -255,7 +255,7 @@ func NewWith(w wiring.Wiring, number int, idle string, worker transport.Worker, 
 	return c, nil
 }
 
-// callOrder is the order in which a client issues its calls: a [replayOrder] or a [drawnOrder].
+// callOrder is the order in which a client issues its calls: a [repeatOrder] or a [drawnOrder].
 type callOrder interface {
 	// next removes and returns the call to issue. Fewer than config.InFlight must be in flight, so
 	// there is one.
@@ -268,16 +268,16 @@ type callOrder interface {
 
 // chooseLoop chooses how the client issues its calls and verifies their responses.
 func (c *Client) chooseLoop() {
-	replay := &replayOrder{calls: c.calls}
-	if c.order = replay; !c.replays {
+	repeat := &repeatOrder{calls: c.calls}
+	if c.order = repeat; !c.repeats {
 		c.drawn = newDrawnOrder(len(c.calls))
 		c.order = c.drawn
 	}
 	switch {
 	case c.schedule != nil:
 		c.loop = &openLoop{Client: c, callOrder: c.order}
-	case c.replays:
-		c.loop = &replayedLoop{Client: c, replayOrder: replay}
+	case c.repeats:
+		c.loop = &repeatedLoop{Client: c, repeatOrder: repeat}
 	case c.config.Handoff != "":
 		c.loop = &burstLoop{drawnLoop: &drawnLoop{Client: c, drawnOrder: c.drawn}}
 	default:

@@ -63,7 +63,7 @@ func (l *openLoop) run(s *loop.State, n int) error {
 			continue
 		}
 		c.complete(c, events, now)
-		if !c.replays {
+		if !c.repeats {
 			c.drawAgain(events)
 		}
 		c.live.publish(c.counts.ops, now)

@@ -14,8 +14,8 @@ import (
 // share of reads within four standard deviations, and keys that pass a chi-squared test.
 func TestReplayHasTheDistribution(t *testing.T) {
 	cfg := config.Default()
-	n, replayed := cfg.Requests()
-	require.True(t, replayed)
+	n, repeated := cfg.Requests()
+	require.True(t, repeated)
 	for number := range 8 {
 		c, err := New(wiring.Wiring{Config: cfg, Rank: 1}, number, config.IdleSpin, nil)
 		require.NoError(t, err)

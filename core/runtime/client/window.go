@@ -12,7 +12,7 @@ import (
 )
 
 // callLoop decides which calls a client issues in a window, and when. A client has one of
-// [replayedLoop], [drawnLoop], [burstLoop] and [openLoop].
+// [repeatedLoop], [drawnLoop], [burstLoop] and [openLoop].
 type callLoop interface {
 	// begin begins the load: a closed loop issues all the calls that it keeps in flight.
 	begin(now uint64) error
@@ -189,7 +189,7 @@ func (c *Client) discard(e *transport.Event, now uint64) error {
 	if c.iterations != nil {
 		c.iterations.complete(c.clock, uint32(index), now, false)
 	}
-	if !c.replays {
+	if !c.repeats {
 		c.prepare(index)
 	}
 	return nil

@@ -38,12 +38,12 @@ func BenchmarkClient(b *testing.B) {
 			load.set(&cfg)
 			require.NoError(b, cfg.Validate())
 			b.Run(fmt.Sprintf("%s/in-flight=%d", load.name, inFlight), func(b *testing.B) {
-				n, replayed := cfg.Requests()
+				n, repeated := cfg.Requests()
 				cfg.Keys = min(cfg.Keys, overheadKeys)
 				null, err := newNullServer(cfg)
 				require.NoError(b, err)
 				w := wiring.Wiring{Config: cfg, Rank: 1}
-				client, err := client.NewWith(w, 0, config.IdleSpin, null, n, replayed)
+				client, err := client.NewWith(w, 0, config.IdleSpin, null, n, repeated)
 				require.NoError(b, err)
 				least := math.MaxFloat64
 				o := &overhead{client: client}

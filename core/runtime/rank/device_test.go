@@ -48,7 +48,7 @@ func TestValuesInDeviceMemory(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/sends=%v", name, sends), func(t *testing.T) {
 				cfg := deviceConfig()
 				if sends {
-					cfg.ValueSize = config.FixedSize(600) // few enough bytes to be replayed
+					cfg.ValueSize = config.FixedSize(600) // few enough bytes to be repeated
 				}
 				shape(&cfg)
 				ranks := cluster(t, &memory.Device{Sends: sends}, cfg, config.IdleYield)
@@ -188,7 +188,7 @@ func TestDeviceMemoryIsRefused(t *testing.T) {
 	err := prepare(sends, func(c *config.Config) { c.Topology = config.TopologyMeshDirect })
 	require.ErrorIs(t, err, transport.ErrUnsupported)
 	require.ErrorContains(t, err, "writes its requests as it goes",
-		"values of 5000 bytes are too large to be replayed")
+		"values of 5000 bytes are too large to be repeated")
 	err = prepare(sends, func(c *config.Config) { c.Topology = config.TopologyMeshProxied })
 	require.ErrorContains(t, err, "proxies forward them from host memory")
 	err = prepare(wrapped{&memory.Device{},

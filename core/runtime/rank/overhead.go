@@ -127,7 +127,7 @@ type overhead struct {
 func newOverhead(plan record.Plan, isDaemon bool, properties transport.Properties,
 	batch float64) (o *overhead, err error) {
 	cfg := plan.Config
-	n, replayed := cfg.Requests()
+	n, repeated := cfg.Requests()
 	open := wiring.Wiring{Config: cfg}.OpenRequests()
 	if open == 0 { // one rank of mesh-proxied: its own clients' requests
 		open = cfg.CallsPerConnection()
@@ -142,7 +142,7 @@ func newOverhead(plan record.Plan, isDaemon bool, properties transport.Propertie
 	cfg.ReadDelay, cfg.WriteDelay, cfg.LookupDelay = "", "", ""
 	cfg.StorageLanes, cfg.WriteLanes = 0, 0
 	cfg.Keys = max(1, min(cfg.Keys, overheadKeys, overheadBytes/(cfg.LargestMessage())))
-	if replayed {
+	if repeated {
 		n, _ = cfg.Requests()
 	}
 	if isDaemon {
@@ -158,7 +158,7 @@ func newOverhead(plan record.Plan, isDaemon bool, properties transport.Propertie
 	case !isDaemon:
 	case cfg.Service != config.ServiceStore:
 		n = max(1, min(n, overheadNear/cfg.LargestMessage()))
-	case !replayed:
+	case !repeated:
 		n = max(n, min(overheadRequests, fit))
 	}
 	null, err := newNullServer(cfg)
@@ -167,7 +167,7 @@ func newOverhead(plan record.Plan, isDaemon bool, properties transport.Propertie
 	}
 	o = &overhead{null: null}
 	w := wiring.Wiring{Config: cfg, Rank: 1, Kinds: plan.Kinds}
-	if o.client, err = client.NewWith(w, 0, plan.Idle, null, n, replayed); err != nil {
+	if o.client, err = client.NewWith(w, 0, plan.Idle, null, n, repeated); err != nil {
 		return nil, err
 	}
 	if isDaemon {

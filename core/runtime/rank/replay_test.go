@@ -34,8 +34,8 @@ func TestReplayedRequestsAreTheDrawnOnes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg := testConfig()
 			shape(&cfg)
-			n, replayed := cfg.Requests()
-			require.True(t, replayed)
+			n, repeated := cfg.Requests()
+			require.True(t, repeated)
 			generator, r := workload.New(cfg, 0), workload.Request{}
 			drawn := make([]workload.Request, n)
 			for i := range drawn {

@@ -5,17 +5,17 @@ import (
 	"transportbench/core/transport"
 )
 
-// replayedLoop is the closed loop of a client whose requests are drawn once and sent again and
+// repeatedLoop is the closed loop of a client whose requests are drawn once and sent again and
 // again in the same order. It issues a call for each response. The requests of consecutive calls
 // lie side by side in memory, so it posts them from there.
-type replayedLoop struct {
+type repeatedLoop struct {
 	*Client
-	*replayOrder
+	*repeatOrder
 	waiting int // calls before the cursor that the worker has not taken yet
 }
 
 // run is [callLoop.run].
-func (l *replayedLoop) run(s *loop.State, n int) error {
+func (l *repeatedLoop) run(s *loop.State, n int) error {
 	c := l.Client
 	for ; n > 0 && s.Measuring(); n-- {
 		began := c.Gaps.BeginIteration()
@@ -75,7 +75,7 @@ func (l *replayedLoop) run(s *loop.State, n int) error {
 // replace ends the calls that events answer and issues the next ones in their place. It returns the
 // number of events that it handled: all, until one is not the response to a call in flight, the
 // next call is still in flight after a whole pass, or the calls start again.
-func (l *replayedLoop) replace(events []transport.Event, now uint64) (n int) {
+func (l *repeatedLoop) replace(events []transport.Event, now uint64) (n int) {
 	c, calls, first := l.Client, l.Client.calls, l.cursor
 	for n < len(events) {
 		e, next := &events[n], first+n
@@ -106,7 +106,7 @@ func (l *replayedLoop) replace(events []transport.Event, now uint64) (n int) {
 // whole pass, issue posts the calls before it and skips it; if the worker does not take them all,
 // issue stops. burned counts the waiting calls for which the client has spent its burn; issue
 // returns the count for the calls that wait when it returns.
-func (l *replayedLoop) issue(now uint64, burned int) (int, error) {
+func (l *repeatedLoop) issue(now uint64, burned int) (int, error) {
 	c := l.Client
 	for c.inFlight < c.config.InFlight {
 		call := &c.calls[l.cursor]
@@ -135,7 +135,7 @@ func (l *replayedLoop) issue(now uint64, burned int) (int, error) {
 }
 
 // post posts the calls that wait. After the last request, the first ones are in memory again.
-func (l *replayedLoop) post() error {
+func (l *repeatedLoop) post() error {
 	c, first := l.Client, l.cursor-l.waiting
 	if first < 0 {
 		first += len(c.calls)
@@ -158,7 +158,7 @@ func (l *replayedLoop) post() error {
 }
 
 // begin is [callLoop.begin].
-func (l *replayedLoop) begin(now uint64) error {
+func (l *repeatedLoop) begin(now uint64) error {
 	if _, err := l.issue(now, 0); err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (l *replayedLoop) begin(now uint64) error {
 }
 
 // takeBack is [callLoop.takeBack].
-func (l *replayedLoop) takeBack() {
+func (l *repeatedLoop) takeBack() {
 	for ; l.waiting > 0; l.waiting-- {
 		l.cursor = l.before(l.cursor)
 		l.withdraw(l.cursor)
@@ -174,14 +174,14 @@ func (l *replayedLoop) takeBack() {
 	l.Client.takeBack()
 }
 
-// replayOrder is the order of calls that are replayed.
-type replayOrder struct {
+// repeatOrder is the order of calls that are repeated.
+type repeatOrder struct {
 	calls  []call
 	cursor int // the call that is issued next, unless it is in flight
 }
 
 // next returns the call to issue. It skips calls that are still in flight after a whole pass.
-func (o *replayOrder) next() int {
+func (o *repeatOrder) next() int {
 	for o.calls[o.cursor].state != callFree {
 		o.cursor = o.after(o.cursor)
 	}
@@ -190,23 +190,23 @@ func (o *replayOrder) next() int {
 	return index
 }
 
-func (o *replayOrder) after(index int) int {
+func (o *repeatOrder) after(index int) int {
 	if index++; index == len(o.calls) {
 		return 0
 	}
 	return index
 }
 
-func (o *replayOrder) before(index int) int {
+func (o *repeatOrder) before(index int) int {
 	if index == 0 {
 		index = len(o.calls)
 	}
 	return index - 1
 }
 
-func (o *replayOrder) putBack(index int) { o.cursor = index }
+func (o *repeatOrder) putBack(index int) { o.cursor = index }
 
-func (o *replayOrder) upcoming(ahead int) (index int, ok bool) {
+func (o *repeatOrder) upcoming(ahead int) (index int, ok bool) {
 	index = (o.cursor + ahead) % len(o.calls)
 	return index, o.calls[index].state == callFree
 }
