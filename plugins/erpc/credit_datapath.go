@@ -50,7 +50,7 @@ func (w *worker) transmit(s *clientSlot, number int, now int64) {
 		if number < s.resendBelow {
 			w.counts.retransmitted++
 		}
-	} else if w.hold(s.session, kindRequest, s.request, number, now, now+w.settings.bucket) {
+	} else if w.schedule(s.session, kindRequest, s.request, number, now, now+w.settings.bucket) {
 		s.inWheel++
 	}
 }
@@ -68,7 +68,7 @@ func (w *worker) answer(p *session, s *serverSlot, number int, now int64) {
 		return
 	}
 	if !sent {
-		w.hold(p, kindResponse, s.request, number, now, now+w.settings.bucket)
+		w.schedule(p, kindResponse, s.request, number, now, now+w.settings.bucket)
 	}
 }
 

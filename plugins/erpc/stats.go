@@ -7,7 +7,7 @@ import (
 
 // counts are the counters of ReadStats.
 type counts struct {
-	calls, requests, backlogged, backlogFull, noCredit, rfrs      uint64
+	calls, requests, backlogged, callsFull, noCredit, rfrs        uint64
 	timeouts, retransmitted, duplicates, repeated, stale          uint64
 	outOfOrder, malformed, corrupt, forged, strangers, early      uint64
 	refused, handshakes, abandoned, parked                        uint64
@@ -40,7 +40,7 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 		transport.Stat{Name: "backlogged", Help: "calls that had to wait for a slot",
 			Value: c.backlogged},
 		transport.Stat{Name: "backlog_full", Means: transport.MeansShortage,
-			Help: "posts refused because the maximum of calls was in flight", Value: c.backlogFull},
+			Help: "posts refused because the maximum of calls was in flight", Value: c.callsFull},
 		transport.Stat{Name: "insufficient_credit", Means: transport.MeansShortage,
 			Help: "times a session had packets to send and no credit", Value: c.noCredit},
 		transport.Stat{Name: "pulls", Help: "requests for response (RFRs) sent", Value: c.rfrs},

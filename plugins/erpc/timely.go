@@ -98,7 +98,7 @@ func (w *worker) pace(s *clientSlot, number int, now int64) {
 	}
 	at := max(p.sendAt, now)
 	p.sendAt = at + int64(float64(to-from+headerSize)*1e9/p.timely.rate)
-	if (at > now || s.inWheel > 0) && w.hold(p, kindRequest, s.request, number, now, at) {
+	if (at > now || s.inWheel > 0) && w.schedule(p, kindRequest, s.request, number, now, at) {
 		s.inWheel++
 		w.counts.paced++
 		return

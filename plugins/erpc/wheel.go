@@ -110,9 +110,10 @@ func (w *wheel) take(now int64) (entry, bool) {
 	return entry{}, false
 }
 
-// hold puts a packet into the wheel. If the wheel is full it returns false, and the packet counts
-// as lost.
-func (w *worker) hold(p *session, k kind, request uint32, number int, now, at int64) bool {
+// schedule puts a packet into the wheel: of kindRequest, which may be an RFR, or of kindResponse,
+// which may be a credit return. If the wheel is full it returns false, and the packet counts as
+// lost.
+func (w *worker) schedule(p *session, k kind, request uint32, number int, now, at int64) bool {
 	if !w.wheel.put(entry{session: p.localNumber, kind: k, request: request,
 		number: uint32(number)}, now, at) {
 		return false
@@ -121,7 +122,7 @@ func (w *worker) hold(p *session, k kind, request uint32, number int, now, at in
 	return true
 }
 
-// sendDue sends the held packets that are due.
+// sendDue sends the packets of the wheel that are due.
 func (w *worker) sendDue(now int64) {
 	for {
 		e, due := w.wheel.take(now)

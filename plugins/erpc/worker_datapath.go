@@ -23,7 +23,7 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 		switch op.Kind {
 		case transport.OpCall:
 			if !w.postCall(p, op, now) {
-				w.counts.backlogFull++
+				w.counts.callsFull++
 				return i, nil
 			}
 		case transport.OpReply:

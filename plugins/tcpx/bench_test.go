@@ -72,7 +72,7 @@ func work(b *testing.B, s *settings, source []byte) (times [2]float64) {
 		for sends.Free() {
 		}
 		for sends.UnderWay() < s.sendWindow {
-			err := sends.Post(parts(), 0, sends.Posted())
+			err := sends.PostSend(parts(), 0, sends.Posted())
 			require.NoError(b, err)
 		}
 		for before := uint64(1); before != from.Counters.SentBytes; {
@@ -82,7 +82,7 @@ func work(b *testing.B, s *settings, source []byte) (times [2]float64) {
 		sent := threadTime()
 		for receives.Posted()-receives.Consumed() < uint64(s.receiveWindow) {
 			slot := int(receives.Posted()) % (footprint / s.request)
-			err := receives.Post(to.Destination.Slice(slot*s.request, s.request),
+			err := receives.PostReceive(to.Destination.Slice(slot*s.request, s.request),
 				receives.Posted())
 			require.NoError(b, err)
 		}

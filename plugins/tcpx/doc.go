@@ -29,9 +29,9 @@
 //
 //  1. worker_datapath.go: Post finds the peer of the call.
 //  2. messages_datapath.go: postCall takes a number for it.
-//  3. conn/messages_datapath.go: Conn.Post announces the message with a record on the control
-//     socket: its number and its size. A message of up to 1 KiB (option inline) follows its record,
-//     and that is all.
+//  3. conn/messages_datapath.go: Conn.PostMessage announces the message with a record on the
+//     control socket: its number and its size. A message of up to 1 KiB (option inline) follows
+//     its record, and that is all.
 //  4. conn/stream_datapath.go: Sender.Write appends the payload to the stream. From 32 KiB on it
 //     lends the payload to the next steps, and copies to the staging ring only what the sockets do
 //     not take at once; Flush takes the steps again for these bytes. cutRequests cuts two requests

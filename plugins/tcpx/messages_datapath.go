@@ -13,7 +13,7 @@ func (p *peer) postCall(op *transport.Op) bool {
 	}
 	switch {
 	case op.DeviceSlot == 0:
-		ok = p.conn.Post(conn.Call, number, op.Payload)
+		ok = p.conn.PostMessage(conn.Call, number, op.Payload)
 	case p.w.source.copies():
 		ok = p.copies.post(number, op)
 	default:
@@ -28,7 +28,7 @@ func (p *peer) postCall(op *transport.Op) bool {
 // postReply posts a reply to an open request if it can leave with the next Flush.
 func (p *peer) postReply(op *transport.Op) bool {
 	if !p.conn.Out.CanReply(len(op.Payload)) ||
-		!p.conn.Post(conn.Reply, uint32(op.Token), op.Payload) {
+		!p.conn.PostMessage(conn.Reply, uint32(op.Token), op.Payload) {
 		return false
 	}
 	p.requests[op.Token] = false

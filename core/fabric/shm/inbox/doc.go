@@ -30,9 +30,9 @@
 // of it by storing the nonce of its own inbox there (inbox.go). Then, with rings:
 //
 //  1. Client: worker.Post (worker_datapath.go) finds the peer by its PeerID and calls
-//     Post of its connection: [ring.OnesidedProducer.Post], [ring.FastForwardProducer.Post] or,
-//     with another ring, its Push. It copies the call, with its token, into the next slot of the
-//     client's ring in the server's inbox.
+//     PushBatch of its connection: [ring.OnesidedProducer.PushBatch],
+//     [ring.FastForwardProducer.PushBatch] or, with another ring, its Push in turn. It copies the
+//     call, with its token, into the next slot of the client's ring in the server's inbox.
 //  2. Client: worker.Flush calls [ring.Producer.Publish], which only Lamport needs: with the other
 //     algorithms the call is visible already. If the ring is armed, Flush then notifies the server.
 //  3. Server: worker.Poll goes through its active rings, or straight to the only one. It calls

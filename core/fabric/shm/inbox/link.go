@@ -12,19 +12,19 @@ import (
 
 // outbound is the half of a connection to which messages are posted; see [ring.OnesidedProducer].
 type outbound interface {
-	Post(ops []transport.Op) (n int, err error)
+	PushBatch(ops []transport.Op) (n int, err error)
 	Publish()
 	Posted() ring.Posted
 }
 
-// pusher is the outbound half of a ring without a Post.
+// pusher is the outbound half of a ring without a PushBatch.
 type pusher struct {
 	ring.Producer
 	posted ring.Posted
 }
 
-// Post implements [outbound].
-func (p *pusher) Post(ops []transport.Op) (n int, err error) {
+// PushBatch implements [outbound].
+func (p *pusher) PushBatch(ops []transport.Op) (n int, err error) {
 	for ; n < len(ops) && ops[n].Peer == ops[0].Peer; n++ {
 		op := &ops[n]
 		if op.Kind != transport.OpCall && op.Kind != transport.OpReply {
@@ -93,8 +93,8 @@ type slotLink struct {
 	posted   ring.Posted
 }
 
-// Post implements [outbound].
-func (l *slotLink) Post(ops []transport.Op) (n int, err error) {
+// PushBatch implements [outbound].
+func (l *slotLink) PushBatch(ops []transport.Op) (n int, err error) {
 	for ; n < len(ops) && ops[n].Peer == ops[0].Peer; n++ {
 		op := &ops[n]
 		switch {

@@ -17,7 +17,7 @@ const idlePolls = 512
 // Post implements [transport.Worker].
 func (w *worker) Post(ops []transport.Op) (int, error) {
 	if p := w.to; p != nil && len(ops) > 0 && ops[0].Peer == p.id { // as mostly
-		n, err := p.out.Post(ops)
+		n, err := p.out.PushBatch(ops)
 		if n == len(ops) {
 			return n, nil
 		}
@@ -34,7 +34,7 @@ func (w *worker) postRest(ops []transport.Op, n int, refused error) (int, error)
 			return n, err
 		}
 		var posted int
-		posted, refused = w.to.out.Post(ops[n:])
+		posted, refused = w.to.out.PushBatch(ops[n:])
 		n += posted
 	}
 	if refused != nil {

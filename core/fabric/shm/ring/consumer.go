@@ -299,7 +299,7 @@ func (c *FastForwardConsumer) Drain(peer transport.PeerID, events []transport.Ev
 	position, full, step, inline := c.popped, c.released+c.lines, c.step, c.inlineSize
 	for ; n < len(events); n++ {
 		slot := c.slot(position)
-		word := c.load64(slot + flagOffset) // pairs with the producer's store in Push and Post
+		word := c.load64(slot + flagOffset) // pairs with the producer's store in Push and PushBatch
 		kind, length, spilled := unpackMeta(uint32(word >> metaShift))
 		if uint32(word) != 1 || spilled || length > inline || kind-KindA > KindB-KindA ||
 			position == full {

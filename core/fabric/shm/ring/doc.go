@@ -10,8 +10,8 @@
 //
 // Three algorithms use this layout and differ in how one side learns of the other's
 // progress; see [Algorithm]. [Producer.Push] writes a message, [Producer.Publish] makes
-// it visible, [Consumer.Pop] lends it out, and [Consumer.Release] returns its slot. Post and
-// [Consumer.Drain] do the same for many messages.
+// it visible, [Consumer.Pop] lends it out, and [Consumer.Release] returns its slot. PushBatch
+// and [Consumer.Drain] do the same for many messages.
 //
 // For calls with exactly one reply there are call slots instead, [Caller] and
 // [Answerer]: the reply overwrites its call in the same cache line.

@@ -147,7 +147,7 @@ func (p *lamportProducer) Publish() {
 	p.published = p.pushed
 }
 
-// Posted counts what Post has pushed.
+// Posted counts what PushBatch has pushed.
 type Posted struct{ Messages, Payloads, Bytes uint64 }
 
 // OnesidedProducer is the producer of [Onesided].
@@ -162,21 +162,21 @@ func NewOnesidedProducer(b []byte, g Geometry) (*OnesidedProducer, error) {
 	return &OnesidedProducer{producer: p}, err
 }
 
-// Posted returns what Post has pushed so far.
+// Posted returns what PushBatch has pushed so far.
 func (p *OnesidedProducer) Posted() Posted { return p.posted }
 
 // Push implements [Producer].
 func (p *OnesidedProducer) Push(kind Kind, token uint64, payload []byte) error {
 	ops := [1]transport.Op{{Kind: transport.OpKind(kind), Token: transport.Token(token),
 		Payload: payload}}
-	_, err := p.Post(ops[:])
+	_, err := p.PushBatch(ops[:])
 	return err
 }
 
-// Post is Push of the first ops that are for the same peer. It returns how many it has pushed, and
+// PushBatch pushes the first ops that are for the same peer. It returns how many it has pushed, and
 // the error of the op that it could not push. The kinds of ops have the numbers of message kinds;
 // for another kind it returns ErrKind.
-func (p *OnesidedProducer) Post(ops []transport.Op) (n int, err error) {
+func (p *OnesidedProducer) PushBatch(ops []transport.Op) (n int, err error) {
 	position, full := p.pushed, p.released+p.lines
 	payloads, bytes := 0, 0
 	for ; n < len(ops) && ops[n].Peer == ops[0].Peer; n++ {
@@ -261,8 +261,8 @@ func NewFastForwardProducer(b []byte, g Geometry) (*FastForwardProducer, error) 
 // Posted is [OnesidedProducer.Posted].
 func (p *FastForwardProducer) Posted() Posted { return p.posted }
 
-// Post is [OnesidedProducer.Post].
-func (p *FastForwardProducer) Post(ops []transport.Op) (n int, err error) {
+// PushBatch is [OnesidedProducer.PushBatch].
+func (p *FastForwardProducer) PushBatch(ops []transport.Op) (n int, err error) {
 	position, step := p.pushed, p.step
 	payloads, bytes := 0, 0
 	for ; n < len(ops) && ops[n].Peer == ops[0].Peer; n++ {

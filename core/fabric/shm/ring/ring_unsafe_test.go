@@ -217,12 +217,12 @@ func TestConcurrent(t *testing.T) {
 	})
 }
 
-// post is Post of the producers that have one, and Push in turn of the other.
+// post is PushBatch of the producers that have one, and Push in turn of the other.
 func post(p Producer, ops []transport.Op) (n int, err error) {
 	if p, ok := p.(interface {
-		Post(ops []transport.Op) (int, error)
+		PushBatch(ops []transport.Op) (int, error)
 	}); ok {
-		return p.Post(ops)
+		return p.PushBatch(ops)
 	}
 	for ; n < len(ops) && err == nil; n++ {
 		op := &ops[n]
@@ -233,7 +233,7 @@ func post(p Producer, ops []transport.Op) (n int, err error) {
 	return n, nil
 }
 
-// TestConcurrentBatches is TestConcurrent by the way of the workers: Post of several ops, which
+// TestConcurrentBatches is TestConcurrent as workers do it: PushBatch of several ops, which
 // takes a part of them if the ring is full, and Drain into more events than come or fewer.
 func TestConcurrentBatches(t *testing.T) {
 	const messages, most = 10_000, 24

@@ -80,8 +80,8 @@ func random(seed uint64, size int) []byte {
 // exchange sends data as one request and returns what arrived.
 func exchange(t *testing.T, a, b *Side, data []byte) []byte {
 	t.Helper()
-	require.NoError(t, b.In.Post(b.Destination.Slice(0, b.config.Request), 5))
-	require.NoError(t, a.Out.Post(data, 0, 5))
+	require.NoError(t, b.In.PostReceive(b.Destination.Slice(0, b.config.Request), 5))
+	require.NoError(t, a.Out.PostSend(data, 0, 5))
 	size := 0
 	eventually(t, "the request to arrive", func() bool {
 		require.NoError(t, a.Progress())
@@ -109,11 +109,11 @@ func awaitFreed(t *testing.T, a, b *Side) {
 func TestSeventeenthPostFails(t *testing.T) {
 	a, b := pair(t, nil, 1<<20)
 	for i := range uint64(Requests) {
-		require.NoError(t, a.Out.Post(make([]byte, 8), 0, i))
-		require.NoError(t, b.In.Post(b.Destination.Slice(0, 8), i))
+		require.NoError(t, a.Out.PostSend(make([]byte, 8), 0, i))
+		require.NoError(t, b.In.PostReceive(b.Destination.Slice(0, 8), i))
 	}
-	require.ErrorIs(t, a.Out.Post(make([]byte, 8), 0, Requests), ErrNoFreeRequest)
-	require.ErrorIs(t, b.In.Post(b.Destination.Slice(0, 8), Requests), ErrNoFreeRequest)
+	require.ErrorIs(t, a.Out.PostSend(make([]byte, 8), 0, Requests), ErrNoFreeRequest)
+	require.ErrorIs(t, b.In.PostReceive(b.Destination.Slice(0, 8), Requests), ErrNoFreeRequest)
 
 	// Receives that have arrived and are not consumed count, too.
 	eventually(t, "all receives", func() bool {
@@ -121,9 +121,9 @@ func TestSeventeenthPostFails(t *testing.T) {
 		require.NoError(t, b.Progress())
 		return b.In.firstArriving() == Requests
 	})
-	require.ErrorIs(t, b.In.Post(b.Destination.Slice(0, 8), Requests), ErrNoFreeRequest)
+	require.ErrorIs(t, b.In.PostReceive(b.Destination.Slice(0, 8), Requests), ErrNoFreeRequest)
 	require.True(t, consumed(b))
-	require.NoError(t, b.In.Post(b.Destination.Slice(0, 8), Requests))
+	require.NoError(t, b.In.PostReceive(b.Destination.Slice(0, 8), Requests))
 }
 
 // TestInOrder: sends are freed and receives consumed in the order of posting, each once and
@@ -133,8 +133,8 @@ func TestInOrder(t *testing.T) {
 	require.False(t, a.Out.Free(), "nothing is posted")
 	require.False(t, consumed(b))
 	for i := range uint64(3) {
-		require.NoError(t, b.In.Post(b.Destination.Slice(0, 64), i))
-		require.NoError(t, a.Out.Post(make([]byte, 60+int(i)), 0, i))
+		require.NoError(t, b.In.PostReceive(b.Destination.Slice(0, 64), i))
+		require.NoError(t, a.Out.PostSend(make([]byte, 60+int(i)), 0, i))
 	}
 	require.False(t, a.Out.Free(), "nothing is sent")
 	require.False(t, consumed(b), "nothing has arrived")
@@ -171,8 +171,8 @@ func TestMismatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := pair(t, nil, 1<<20)
-			require.NoError(t, b.In.Post(b.Destination.Slice(0, 64), 7))
-			require.NoError(t, a.Out.Post(make([]byte, c.size), 0, c.sendTag))
+			require.NoError(t, b.In.PostReceive(b.Destination.Slice(0, 64), 7))
+			require.NoError(t, a.Out.PostSend(make([]byte, c.size), 0, c.sendTag))
 			var sendErr, receiveErr error
 			eventually(t, "both errors", func() bool {
 				if sendErr == nil {
@@ -185,7 +185,7 @@ func TestMismatch(t *testing.T) {
 			})
 			require.ErrorIs(t, sendErr, c.want)
 			require.ErrorIs(t, receiveErr, c.want)
-			require.ErrorIs(t, a.Out.Post(nil, 0, 9), c.want, "the connection is over")
+			require.ErrorIs(t, a.Out.PostSend(nil, 0, 9), c.want, "the connection is over")
 			require.Zero(t, a.Counters.SentBytes, "bytes sent")
 		})
 	}
@@ -193,14 +193,14 @@ func TestMismatch(t *testing.T) {
 
 func TestTooLargeWhenPosted(t *testing.T) {
 	a, b := pair(t, map[string]string{"chunk": "4KiB", "request": "8KiB"}, 1<<20)
-	require.ErrorIs(t, a.Out.Post(make([]byte, 8<<10+1), 0, 1), ErrRequestSize)
-	require.ErrorIs(t, b.In.Post(b.Destination.Slice(0, 8<<10+1), 1), ErrRequestSize)
+	require.ErrorIs(t, a.Out.PostSend(make([]byte, 8<<10+1), 0, 1), ErrRequestSize)
+	require.ErrorIs(t, b.In.PostReceive(b.Destination.Slice(0, 8<<10+1), 1), ErrRequestSize)
 }
 
 // TestNothingIsSentWithoutCredit: the receiver's announcement releases the sender.
 func TestNothingIsSentWithoutCredit(t *testing.T) {
 	a, b := pair(t, nil, 1<<20)
-	require.NoError(t, a.Out.Post(random(1, 1000), 0, 1))
+	require.NoError(t, a.Out.PostSend(random(1, 1000), 0, 1))
 	for range 1000 {
 		require.NoError(t, a.Progress())
 		require.NoError(t, b.Progress())
@@ -208,7 +208,7 @@ func TestNothingIsSentWithoutCredit(t *testing.T) {
 	require.Zero(t, a.Counters.SentBytes)
 	require.Zero(t, a.Out.credits.First())
 	require.Positive(t, a.Counters.time[reasonCredit], "time that waited for credit")
-	require.NoError(t, b.In.Post(b.Destination.Slice(0, 1000), 1))
+	require.NoError(t, b.In.PostReceive(b.Destination.Slice(0, 1000), 1))
 	eventually(t, "the bytes", func() bool {
 		require.NoError(t, a.Progress())
 		require.NoError(t, b.Progress())
@@ -222,8 +222,8 @@ func TestBusyReceiverIsNotLost(t *testing.T) {
 	a, b := pair(t, map[string]string{"timeout": "200ms", "socket-buffer": "64KiB"}, 4<<20)
 	data := random(8, 512<<10)
 	for i := range uint64(4) {
-		require.NoError(t, b.In.Post(b.Destination.Slice(int(i)*len(data), len(data)), i))
-		require.NoError(t, a.Out.Post(data, 0, i))
+		require.NoError(t, b.In.PostReceive(b.Destination.Slice(int(i)*len(data), len(data)), i))
+		require.NoError(t, a.Out.PostSend(data, 0, i))
 	}
 	eventually(t, "the credits", func() bool {
 		require.NoError(t, b.Progress())
@@ -284,11 +284,11 @@ func TestBorrowedPart(t *testing.T) {
 	a, b := pair(t, map[string]string{"chunk": "4KiB", "request": "64KiB", "sockets": "2"}, 1<<20)
 	data := random(4, 64<<10)
 	for _, first := range []int{0, 1, 4095, 4096, 10000, len(data)} {
-		require.NoError(t, b.In.Post(b.Destination.Slice(0, len(data)), 1))
+		require.NoError(t, b.In.PostReceive(b.Destination.Slice(0, len(data)), 1))
 		staged := make([]byte, len(data))
 		copy(staged, data[:first])
 		a.Out.borrowed, a.Out.borrowedAt = data[first:], uint64(1000+first)
-		require.NoError(t, a.Out.Post(staged, 1000, 1))
+		require.NoError(t, a.Out.PostSend(staged, 1000, 1))
 		eventually(t, "the request", func() bool {
 			require.NoError(t, a.Progress())
 			require.NoError(t, b.Progress())
@@ -373,9 +373,9 @@ func TestKilledDataSocket(t *testing.T) {
 				"unpack-workers": "1"}, 8<<20)
 			data := random(6, 512<<10)
 			for i := range uint64(Requests) {
-				err := b.In.Post(b.Destination.Slice(int(i)*len(data), len(data)), i)
+				err := b.In.PostReceive(b.Destination.Slice(int(i)*len(data), len(data)), i)
 				require.NoError(t, err)
-				err = a.Out.Post(data, 0, i)
+				err = a.Out.PostSend(data, 0, i)
 				require.NoError(t, err)
 			}
 			eventually(t, "bytes to arrive", func() bool {

@@ -51,7 +51,7 @@ func TestHelpersSleep(t *testing.T) {
 		require.True(t, bytes.Equal(data, exchange(t, a, b, data)), "round %d", round)
 	}
 	// The receiver's helper waits for bytes that are announced and have not come.
-	err := b.In.Post(b.Destination.Slice(0, 1000), 9)
+	err := b.In.PostReceive(b.Destination.Slice(0, 1000), 9)
 	require.NoError(t, err)
 	require.NoError(t,
 		b.handle(&record{kind: recordChunk, index: uint16(b.In.begun() % Requests),
@@ -73,7 +73,7 @@ func TestNoWaitWithRoomToSend(t *testing.T) {
 	l := &a.lanes[0]
 	waits := func() bool { return !a.HasWork() }
 	data := random(13, 256<<10)
-	err := b.In.Post(b.Destination.Slice(0, len(data)), 0)
+	err := b.In.PostReceive(b.Destination.Slice(0, len(data)), 0)
 	require.NoError(t, err)
 	eventually(t, "the credit", func() bool {
 		require.NoError(t, b.Progress())
@@ -81,7 +81,7 @@ func TestNoWaitWithRoomToSend(t *testing.T) {
 		return a.Out.credits.Last() == 1
 	})
 	require.True(t, waits())
-	err = a.Out.Post(data, 0, 0)
+	err = a.Out.PostSend(data, 0, 0)
 	require.NoError(t, err)
 	for _, want := range []bool{true, false} { // all tasks are taken then
 		assigned, err := a.Out.assignChunks()
@@ -114,7 +114,7 @@ func TestNoWaitWithoutPages(t *testing.T) {
 	a, b := pair(t, map[string]string{"threads": "1"}, 1<<20)
 	pages := b.memory.(*bounce.Pages)
 	waits := func() bool { return !b.HasWork() }
-	err := b.In.Post(b.Destination.Slice(0, len(data1000)), 0)
+	err := b.In.PostReceive(b.Destination.Slice(0, len(data1000)), 0)
 	require.NoError(t, err)
 	require.NoError(t, b.handle(&record{kind: recordChunk, size: 1000, total: 1000}, nil))
 	all := (Requests + 1) * b.config.Request / pageSize
@@ -166,9 +166,9 @@ func TestHelperWakesTheWorker(t *testing.T) {
 
 	a, b := pair(t, map[string]string{"threads": "1"}, 1<<20)
 	require.False(t, b.driver.unbooked())
-	err := b.In.Post(b.Destination.Slice(0, 1000), 9)
+	err := b.In.PostReceive(b.Destination.Slice(0, 1000), 9)
 	require.NoError(t, err)
-	err = a.Out.Post(data1000, 0, 9)
+	err = a.Out.PostSend(data1000, 0, 9)
 	require.NoError(t, err)
 	eventually(t, "the sender's helper", func() bool {
 		require.NoError(t, b.Progress())

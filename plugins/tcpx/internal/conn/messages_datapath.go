@@ -30,9 +30,9 @@ const (
 	Reply Kind = recordReply
 )
 
-// Post sends a message if there is room for all of it. What it does not send at once leaves with
-// the Send after the next Flush of the stream.
-func (c *Conn) Post(kind Kind, number uint32, payload []byte) bool {
+// PostMessage sends a message if there is room for all of it. What it does not send at once leaves
+// with the Send after the next Flush of the stream.
+func (c *Conn) PostMessage(kind Kind, number uint32, payload []byte) bool {
 	size, m := len(payload), &c.messages
 	if size == 0 || size > m.maxInline {
 		if !c.Announce(kind, number, size) {

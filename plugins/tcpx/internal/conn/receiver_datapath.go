@@ -95,8 +95,8 @@ func (r *Receiver) Posted() uint64 { return r.requests.Last() }
 // Consumed returns how many receives were consumed.
 func (r *Receiver) Consumed() uint64 { return r.requests.First() }
 
-// Post posts a receive into a buffer under a tag. Its credit leaves with what is sent next.
-func (r *Receiver) Post(to bounce.Buffer, tag uint64) error {
+// PostReceive posts a receive into a buffer under a tag. Its credit leaves with what is sent next.
+func (r *Receiver) PostReceive(to bounce.Buffer, tag uint64) error {
 	c := r.conn
 	switch {
 	case c.Err != nil:
@@ -385,7 +385,7 @@ func (r *Receiver) postReceives() {
 	for r.requests.Len() < config.ReceiveWindow &&
 		r.requests.Last()-r.released < uint64(len(r.sizes)) {
 		number := r.requests.Last()
-		if r.Post(bounce.Buffer{Size: config.Request}, number) != nil {
+		if r.PostReceive(bounce.Buffer{Size: config.Request}, number) != nil {
 			return // the next Receive finds the error
 		}
 	}

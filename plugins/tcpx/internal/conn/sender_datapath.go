@@ -72,10 +72,10 @@ func newSender(c *Conn) Sender {
 		credits: queue.New[credit](Requests), peerWindow: Requests}
 }
 
-// Post posts a request with the stream's bytes from position at. They are in source, except for
+// PostSend posts a request with the stream's bytes from position at. They are in source, except for
 // borrowed ones, which are copied there before Write returns. The memory must not change until the
 // request is freed.
-func (s *Sender) Post(source []byte, at, tag uint64) error {
+func (s *Sender) PostSend(source []byte, at, tag uint64) error {
 	c, size := s.conn, len(source)
 	switch {
 	case c.Err != nil:

@@ -103,7 +103,7 @@ func (s *Side) SendAll(stopped *atomic.Bool, tag uint64, next func() []byte) err
 		for more && out.UnderWay() < s.config.SendWindow {
 			part := next()
 			more = len(part) > 0
-			if err := out.Post(part, 0, tag+out.Posted()); err != nil {
+			if err := out.PostSend(part, 0, tag+out.Posted()); err != nil {
 				return err
 			}
 		}
@@ -131,7 +131,7 @@ func (s *Side) ReceiveAll(stopped *atomic.Bool, tag uint64,
 	var wait spin.Wait
 	for ended := false; !ended; {
 		for in.requests.Len() < s.config.ReceiveWindow {
-			if err := in.Post(next(in.Posted()), tag+in.Posted()); err != nil {
+			if err := in.PostReceive(next(in.Posted()), tag+in.Posted()); err != nil {
 				return bytes, err
 			}
 		}

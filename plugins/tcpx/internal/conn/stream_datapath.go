@@ -121,7 +121,7 @@ func (s *Sender) cutRequests() error {
 		if s.cut+size > filled {
 			break // a GPU still copies a part of the request
 		}
-		if err := s.Post(s.at(s.cut, size), s.cut, s.requests.Last()); err != nil {
+		if err := s.PostSend(s.at(s.cut, size), s.cut, s.requests.Last()); err != nil {
 			return err
 		}
 		s.cut += size
@@ -175,7 +175,7 @@ func (s *Sender) free() int {
 	return min(s.conn.config.SendWindow-s.requests.Len(), int(credited))
 }
 
-// canSend reports whether there is something to send and room for it. A Post may have freed
+// canSend reports whether there is something to send and room for it. A PostMessage may have freed
 // requests and left the stream waiting.
 func (s *Sender) canSend() bool {
 	return s.cut < s.flushed && s.requests.Len() < s.conn.config.SendWindow ||

@@ -20,7 +20,7 @@ func TestUnreadCredits(t *testing.T) {
 	require.NoError(t, err)
 	c := New(config, 0, in, u, &Counters{})
 	for i := range uint64(10_000) {
-		if err = c.In.Post(bounce.Buffer{}, i); err != nil {
+		if err = c.In.PostReceive(bounce.Buffer{}, i); err != nil {
 			break
 		}
 		require.NoError(t, c.handle(&record{kind: recordChunk, index: uint16(i % Requests), tag: i},
@@ -69,8 +69,9 @@ func FuzzControl(f *testing.F) {
 		c := New(config, 0, in, u, &Counters{})
 		destination := make([]byte, Requests*config.Request)
 		for i := range Requests {
-			err := c.In.Post(bounce.Buffer{Host: destination[i*config.Request:][:config.Request],
-				Size: config.Request}, uint64(i))
+			to := bounce.Buffer{Host: destination[i*config.Request:][:config.Request],
+				Size: config.Request}
+			err := c.In.PostReceive(to, uint64(i))
 			require.NoError(t, err)
 		}
 		for len(said) > 0 {

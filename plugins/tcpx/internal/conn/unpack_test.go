@@ -120,9 +120,9 @@ func TestConsumeIsGated(t *testing.T) {
 	const each = 300_001
 	data := random(1, Requests*each)
 	for i := range uint64(Requests) {
-		err := b.In.Post(b.Destination.Slice(int(i)*each, each), i)
+		err := b.In.PostReceive(b.Destination.Slice(int(i)*each, each), i)
 		require.NoError(t, err)
-		err = a.Out.Post(data[int(i)*each:][:each], 0, i)
+		err = a.Out.PostSend(data[int(i)*each:][:each], 0, i)
 		require.NoError(t, err)
 	}
 	refused := 0
@@ -155,9 +155,9 @@ func TestUngatedWouldShow(t *testing.T) {
 	var late bool
 	slow(b, func(int) bool { return late })
 	data := random(2, 100_000)
-	err := b.In.Post(b.Destination.Slice(0, len(data)), 1)
+	err := b.In.PostReceive(b.Destination.Slice(0, len(data)), 1)
 	require.NoError(t, err)
-	err = a.Out.Post(data, 0, 1)
+	err = a.Out.PostSend(data, 0, 1)
 	require.NoError(t, err)
 	eventually(t, "the unpack to be launched", func() bool {
 		require.NoError(t, a.Progress())
@@ -198,11 +198,11 @@ func TestWindowFills(t *testing.T) {
 		eventually(t, "all requests", func() bool {
 			step++
 			for b.In.Posted() < work && b.In.Posted()-b.In.Consumed() < size {
-				err := b.In.Post(b.Destination.Slice(0, len(data)), b.In.Posted())
+				err := b.In.PostReceive(b.Destination.Slice(0, len(data)), b.In.Posted())
 				require.NoError(t, err)
 			}
 			for a.Out.Posted() < work && a.Out.Posted()-a.Out.requests.First() < size {
-				err := a.Out.Post(data, 0, a.Out.Posted())
+				err := a.Out.PostSend(data, 0, a.Out.Posted())
 				require.NoError(t, err)
 			}
 			require.NoError(t, a.Progress())
@@ -246,9 +246,9 @@ func TestScatter(t *testing.T) {
 	var monotonic, requestsSeen int
 	for i, size := range []int{512 << 10, 512<<10 - 1, 500_001, 4097, 512 << 10} {
 		data := random(uint64(i), size)
-		err := b.In.Post(b.Destination.Slice(0, 512<<10), 1)
+		err := b.In.PostReceive(b.Destination.Slice(0, 512<<10), 1)
 		require.NoError(t, err)
-		err = a.Out.Post(data, 0, 1)
+		err = a.Out.PostSend(data, 0, 1)
 		require.NoError(t, err)
 		var list []bounce.Fragment
 		number := b.In.Consumed()

@@ -45,8 +45,8 @@ func TestChunksCostTheSame(t *testing.T) {
 	one := func() {
 		for a.Out.Posted()-a.Out.requests.First() < Requests &&
 			b.In.Posted()-b.In.Consumed() < Requests {
-			if b.In.Post(b.Destination.Slice(0, len(data)), b.In.Posted()) != nil ||
-				a.Out.Post(data, 0, a.Out.Posted()) != nil {
+			if b.In.PostReceive(b.Destination.Slice(0, len(data)), b.In.Posted()) != nil ||
+				a.Out.PostSend(data, 0, a.Out.Posted()) != nil {
 				panic("a request was refused")
 			}
 		}
