@@ -198,7 +198,7 @@ func (c *Cluster) Place(req *runner.Request) error {
 			options := maps.Clone(req.Config.Options)
 			maps.Copy(options, h.Options)
 			h.Device = a.Device(req.Roles, options)
-			h.Reach = a.Reach(req.Roles, options).String()
+			h.Reach = a.Reach(options[req.Roles.Address]).String()
 		}
 		req.Hosts = append(req.Hosts, h)
 	}
@@ -396,9 +396,8 @@ func (c *Cluster) Paths(ctx context.Context, network string) (replies [][]path.R
 	n := len(c.agents)
 	ports := make([]path.Reply, n)
 	for i, a := range c.agents {
-		at := a.Reach(transport.Roles{Address: addressOption},
-			map[string]string{addressOption: network})
-		if ports[i], err = c.remotes[i].Path(ctx, path.Request{Listen: at}); err != nil {
+		listen := path.Request{Listen: a.Reach(network)}
+		if ports[i], err = c.remotes[i].Path(ctx, listen); err != nil {
 			return nil, nil, err
 		}
 		replies, errs = append(replies, make([]path.Reply, n)), append(errs, make([]error, n))
@@ -424,9 +423,6 @@ func (c *Cluster) Paths(ctx context.Context, network string) (replies [][]path.R
 	}
 	return replies, errs, ctx.Err()
 }
-
-// addressOption names the option of [hosts.Hello.Reach] that Paths makes up.
-const addressOption = "address"
 
 // remoteLauncher starts the ranks of one transport on the hosts.
 type remoteLauncher struct {

@@ -31,11 +31,9 @@ func (h *Hello) Device(roles transport.Roles, options map[string]string) *machin
 	return h.at(options[roles.Address])
 }
 
-// Reach returns the address at which other hosts reach a transport with these options on this host:
-// the option's, or the one of an interface in the option's network, or else the one by which the
-// host joined.
-func (h *Hello) Reach(roles transport.Roles, options map[string]string) netip.Addr {
-	text := options[roles.Address]
+// Reach returns the address at which other hosts reach this host: the given one, or the one of an
+// interface in the given network, or else the one by which the host joined.
+func (h *Hello) Reach(text string) netip.Addr {
 	if given, err := netip.ParseAddr(text); err == nil && !given.IsUnspecified() {
 		return given
 	}

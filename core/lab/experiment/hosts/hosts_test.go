@@ -713,8 +713,7 @@ func TestReach(t *testing.T) {
 		"": "192.168.0.7", "0.0.0.0": "192.168.0.7", "10.0.9.9": "10.0.9.9",
 		"10.0.0.0/16": "10.0.1.7", "10.9.0.0/16": "192.168.0.7",
 	} {
-		require.Equal(t, want, h.Reach(transport.Roles{Address: "address"},
-			map[string]string{"address": address}).String(), address)
+		require.Equal(t, want, h.Reach(address).String(), address)
 	}
 }
 
