@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+	"sync/atomic"
 
 	"github.com/stretchr/testify/require"
 
@@ -190,8 +191,15 @@ func threadsAllToAll(t *trial) {
 	}
 	const calls = 200 // from each worker to each
 	var threads []func()
+	var unfinished atomic.Int32
+	unfinished.Store(int32(len(c.nodes)))
 	for _, n := range c.nodes {
-		threads = append(threads, func() { n.callAll(calls) })
+		threads = append(threads, func() {
+			n.callAll(calls)
+			// Its last replies may still wait for a peer, and leave in a Poll.
+			unfinished.Add(-1)
+			n.until("the end of all other workers", func() bool { return unfinished.Load() == 0 })
+		})
 	}
 	addresses := func() {
 		for range 1000 {
