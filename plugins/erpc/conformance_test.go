@@ -54,8 +54,6 @@ func TestConformance(t *testing.T) {
 			}
 			if name == "lossy" {
 				suite.Skip = map[string]string{
-					"threads/all-to-all": "its threads exit after their last reply, so a lost " +
-						"response is never retransmitted",
 					"wait/arrival-during": "its thread exits after its reply, so a lost response " +
 						"is never retransmitted",
 					"wait/arrival-before": "its sender does not poll while the receiver waits, " +
