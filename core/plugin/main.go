@@ -48,7 +48,7 @@ func named(program string, drivers []transport.Driver) (transport.Driver, error)
 			return d, nil
 		}
 	}
-	return nil, fmt.Errorf("%s has several plugins: start it under the name of one of them, "+
+	return nil, fmt.Errorf("%s contains several plugins: run it by the name of one of them, "+
 		"%s", program, strings.Join(names, ", "))
 }
 

@@ -50,11 +50,11 @@ func TestNamed(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, two, driver)
 	_, err = named("/a/transports-of-both", []transport.Driver{one, two})
-	require.EqualError(t, err, "/a/transports-of-both has several plugins: start it under the "+
+	require.EqualError(t, err, "/a/transports-of-both contains several plugins: run it by the "+
 		"name of one of them, transport-one, transport-two")
 }
 
-// A plugin reports the digest of its own sources, of those that the linker sets for all plugins.
+// The linker sets the digests of all plugins of a program, and each plugin reports its own.
 func TestSources(t *testing.T) {
 	defer func(before string) { sources = before }(sources)
 	sources = "one=1f,two=2f"

@@ -23,7 +23,7 @@ type dynamicQueue struct {
 	rdma.CompletionQueue
 	pair           rdma.QueuePair
 	peers          []*dynamicPeer
-	open           int                // peers whose Close is still to come
+	open           int                // peers that are not closed yet
 	posted         []rdma.SendRequest // a ring of those that may not have completed
 	first, next    uint32             // sequence numbers of the oldest of posted and of the next
 	unsignaled     int                // requests since the last signaled one
@@ -74,7 +74,7 @@ func (d *dynamicQueue) newPeer() *dynamicPeer {
 	return p
 }
 
-// post posts requests whose peer is set, and records them.
+// post posts requests, each to the peer that it names, and keeps them until they complete.
 func (d *dynamicQueue) post(requests []rdma.SendRequest) (int, error) {
 	room := len(d.posted) - int(d.next-d.first)
 	if room == 0 {

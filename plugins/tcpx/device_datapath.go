@@ -75,8 +75,8 @@ func (d *deviceCopies) post(number uint32, op *transport.Op) bool {
 	return true
 }
 
-// postDevice appends a call whose payload is in a slot of the GPU's memory to the stream, if there
-// is room for all of it. The NIC reads it from there.
+// postDevice appends a call to the stream if there is room for all of it. Its payload is in a slot
+// of the GPU's memory, from which the NIC sends it.
 func (p *peer) postDevice(number uint32, op *transport.Op) bool {
 	out, source := &p.conn.Out, &p.w.source
 	size, prefix := source.sizes[op.DeviceSlot], len(op.Payload)

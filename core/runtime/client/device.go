@@ -21,7 +21,7 @@ func (c *Client) MoveToDevice() error {
 	case !c.repeats:
 		return fmt.Errorf("transport %s sends values from device memory, and this workload "+
 			"writes its requests as it goes: %w by this runtime; "+
-			"use one whose requests are repeated, such as --profile bulk, or transport options "+
+			"use one that repeats its requests, such as --profile bulk, or transport options "+
 			"that send from host memory", c.config.Transport, transport.ErrUnsupported)
 	case slots > math.MaxUint16:
 		return fmt.Errorf("transport %s sends values from device memory, which has slots for %d "+

@@ -3,7 +3,7 @@
 //
 // A [Client] has one of these loops, which is chosen when it is made:
 //
-//   - repeated_datapath.go: a closed loop whose requests are drawn once and sent again in order
+//   - repeated_datapath.go: a closed loop that draws its requests once and repeats them in order
 //   - drawn_datapath.go: a closed loop that draws each request as it goes;
 //     bursts.go lets each iteration of a hand-off end before the next
 //   - open_datapath.go: an open loop, whose calls are due at a rate

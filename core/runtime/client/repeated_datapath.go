@@ -5,9 +5,9 @@ import (
 	"transportbench/core/transport"
 )
 
-// repeatedLoop is the closed loop of a client whose requests are drawn once and sent again and
-// again in the same order. It issues a call for each response. The requests of consecutive calls
-// lie side by side in memory, so it posts them from there.
+// repeatedLoop is the closed loop of a client that draws its requests once and repeats them in the
+// same order. It issues a call for each response. The requests of consecutive calls lie side by
+// side in memory, so it posts them from there.
 type repeatedLoop struct {
 	*Client
 	*repeatOrder

@@ -189,7 +189,7 @@ func (d *Daemon) waiting() int {
 }
 
 // handle handles the events of a poll: it routes requests and passes responses to the clients that
-// wait for them. traced is the index of the event whose stages are taken, or -1.
+// wait for them. traced is the index of the event whose stages are recorded, or -1.
 func (d *Daemon) handle(events []transport.Event, traced int) error {
 	for i := range events {
 		e := &events[i]

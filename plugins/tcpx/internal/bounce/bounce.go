@@ -83,8 +83,8 @@ type Allocator interface {
 // descriptor is closed and can become another socket's.
 type Forgetter interface{ Forget(fd int) }
 
-// Fetcher is an [Allocator] whose memory may lie in a device. Fetch copies size bytes at the offset
-// source from the device to Memory, which lacks them until then. It blocks until they are there.
+// Fetcher is an [Allocator] whose memory may be a device's. Fetch copies size bytes from the offset
+// source of the device to Memory, which does not have them before, and returns once it has.
 type Fetcher interface {
 	Fetch(source uint32, size int) error
 }

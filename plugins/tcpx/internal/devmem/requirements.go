@@ -313,8 +313,8 @@ func (b *Binding) tryTransmit() *RequirementError {
 	}
 	return &RequirementError{
 		Err: fmt.Errorf("%s cannot send from a dmabuf: %w", b.options.Interface, err),
-		Remedy: "use a NIC whose driver can, or send-memory=host, or mode=gpu, which copies " +
-			"through the host"}
+		Remedy: "use a NIC whose driver supports that, send-memory=host, or mode=gpu, which " +
+			"copies through the host"}
 }
 
 // BindTX binds a dmabuf that the interface is to send from, until b is closed. The kernel keeps the

@@ -322,7 +322,7 @@ func TestAllRequirements(t *testing.T) {
 		transmit.Transmit = true
 		_, err = open(transmit, n.system())
 		requireFailure(t, err, RequireTransmit, name+" cannot send from a dmabuf: operation not "+
-			"supported; use a NIC whose driver can")
+			"supported; use a NIC whose driver supports that")
 		n.sending = genltest.Error(int(unix.EBADF))
 		b, err = open(transmit, n.system())
 		require.NoError(t, err)
