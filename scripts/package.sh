@@ -26,6 +26,13 @@ mkdir -p bin/package
 name=transportbench_$version+${metadata}_linux_$arch
 gzip -9n "$tree"/usr/share/man/man1/*
 install -d "$tree/usr/share/doc/transportbench"
+# DEBFULLNAME and DEBEMAIL are what Debian's tools read, too.
+maintainer="${DEBFULLNAME:-transportbench} <${DEBEMAIL:-transportbench@localhost}>"
+{
+	printf 'transportbench (%s+%s) unstable; urgency=medium\n\n' "$version" "$metadata"
+	awk '/^## /{ n++; next } n == 1 && sub(/^- /, "  * ") || n == 1 && sub(/^  /, "    ")' CHANGELOG.md
+	printf '\n -- %s  %s\n' "$maintainer" "$(LC_ALL=C date -u -R -d "@$SOURCE_DATE_EPOCH")"
+} | gzip -9n >"$tree/usr/share/doc/transportbench/changelog.gz"
 embedded=''
 assets=$PWD/core/lab/doc/report/assets
 if [ -d "$assets" ]; then
@@ -45,7 +52,7 @@ arch: $arch
 platform: linux
 version: $version
 version_metadata: $metadata
-maintainer: transportbench <transportbench@localhost>
+maintainer: "$maintainer"
 description: |
   compares RPC transports apples to apples
   Runs the same load over shared memory, RDMA, UDP, TCP, UCX, libfabric and gRPC.

@@ -133,6 +133,7 @@ packageable() {
 	GO
 	printf 'package main\n\nimport "os"\n\nfunc main() { os.Mkdir(os.Args[1], 0o755); os.WriteFile(os.Args[1]+"/transportbench.1", nil, 0o644) }\n' \
 		>cmd/transportbench/internal/man/main.go
+	printf '## Unreleased\n\n- It is\n  faster.\n\n## 0.1.0\n\n- It runs.\n' >CHANGELOG.md
 	with_fakes scripts/build.sh || fail "build.sh failed"
 }
 
@@ -164,7 +165,7 @@ rm -r bin/man
 new_module "equal builds make equal packages"
 packageable
 for again in first second; do
-	with_fakes env SOURCE_DATE_EPOCH=1000000000 scripts/package.sh || fail "package.sh failed"
+	with_fakes env SOURCE_DATE_EPOCH=1000000000 DEBFULLNAME="A Maintainer" DEBEMAIL=a@example.org scripts/package.sh || fail "package.sh failed"
 	expect transportbench_1.2.3+g01234567_linux_ "transportbench_1.2.3+g01234567_$(go env GOARCH).deb"
 	cp bin/package/SHA256SUMS $again
 done
@@ -173,11 +174,16 @@ cmp first second || fail "they differ"
 with_output cat bin/package/*.cdx.json && expect '"bomFormat": "CycloneDX"' '"id": "BSD-3-Clause"' '"purl": "pkg:golang/std@' '"name": "transports-plain"'
 with_output tar tvzf bin/package/*.tar.gz && expect "_linux_$(go env GOARCH)/lib/transportbench/plugins/transport-plain -> transports-plain"
 if have dpkg-deb; then
-	with_output dpkg-deb --info bin/package/*.deb && expect "Version: 1.2.3+g01234567" "Recommends: libucx0" "bash-completion" "Revision 0123456789abcdef"
+	with_output dpkg-deb --info bin/package/*.deb && expect "Version: 1.2.3+g01234567" "Recommends: libucx0" "bash-completion" "Revision 0123456789abcdef" \
+		"Maintainer: A Maintainer <a@example.org>"
 	refuse Depends # its programs are linked statically
 	with_output dpkg-deb --contents bin/package/*.deb && expect ./usr/bin/transportbench ./usr/share/man/man1/transportbench.1.gz
-	with_output dpkg-deb --fsys-tarfile bin/package/*.deb
-	with_output tar xOf "$scratch/output" ./usr/share/doc/transportbench/copyright && expect "std $(go env GOVERSION | sed s/go//)" "Redistributions of source code"
+	dpkg-deb --fsys-tarfile bin/package/*.deb >files.tar
+	tar xOf files.tar ./usr/share/doc/transportbench/changelog.gz | gunzip >"$scratch/output"
+	expect "transportbench (1.2.3+g01234567) unstable; urgency=medium" "  * It is" "    faster." \
+		" -- A Maintainer <a@example.org>  Sun, 09 Sep 2001 01:46:40 +0000"
+	refuse "It runs"
+	with_output tar xOf files.tar ./usr/share/doc/transportbench/copyright && expect "std $(go env GOVERSION | sed s/go//)" "Redistributions of source code"
 fi
 found
 with_fakes scripts/build.sh || fail "build.sh failed"
