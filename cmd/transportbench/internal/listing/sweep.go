@@ -31,6 +31,12 @@ func Plan(p *experiment.Plan, b runner.Beside) *doc.Doc {
 	return out
 }
 
+// PlanSize returns the size of a sweep.
+func PlanSize(p *experiment.Plan) string {
+	return fmt.Sprintf("%s, %s each (%s)", format.Count(len(p.Cells), "cell"),
+		format.Count(p.Repeats, "repeat"), p.Order)
+}
+
 // PlanSummary returns the size and the expected time of a sweep in one line, without and with
 // top-ups.
 func PlanSummary(p *experiment.Plan, b runner.Beside) string {
@@ -38,6 +44,5 @@ func PlanSummary(p *experiment.Plan, b runner.Beside) string {
 	if more := p.TopUps(b); more > 0 {
 		takes += " to " + format.Left(p.Expected(b)+more)
 	}
-	return fmt.Sprintf("%s, %s each (%s), about %s", format.Count(len(p.Cells), "cell"),
-		format.Count(p.Repeats, "repeat"), p.Order, takes)
+	return PlanSize(p) + ", about " + takes
 }

@@ -321,7 +321,11 @@ func (s *session) sweepInto(ctx context.Context, r *sweepRun) (*experiment.Outco
 	if err := s.ready(r.Plan.Size(r.Dir)); err != nil {
 		return nil, err
 	}
-	s.Note("%s, in %s", listing.PlanSummary(r.Plan, s.engine.Beside), r.Dir)
+	if r.Resume { // the first line of progress has the time that is left
+		s.Note("continuing %s, in %s", listing.PlanSize(r.Plan), r.Dir)
+	} else {
+		s.Note("%s, in %s", listing.PlanSummary(r.Plan, s.engine.Beside), r.Dir)
+	}
 	progress := terminal.NewSweepProgress(s.Progress())
 	defer progress.Close()
 	outcome, interrupted := s.engine.Sweep(ctx, &r.Sweep, progress)
