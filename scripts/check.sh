@@ -24,7 +24,7 @@ mapfile -t packages < <(for file in "${files[@]}"; do
 	until compgen -G "$dir/*.go" >/dev/null || [ "$dir" = . ]; do dir=$(dirname "$dir"); done
 	[ "$dir" = . ] || [ "$dir" = docs/example ] || echo "./$dir"
 done | sort -u)
-# The tests beside the command's main run real transports for minutes; make test has them.
+# The tests beside the command's main run real transports for minutes; make test-all has them.
 mapfile -t tested < <(printf '%s\n' "${packages[@]}" | grep -vx './cmd/transportbench' || true)
 
 scripts/build.sh

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Tests the repository; setup.sh has installed what this needs.
 #
-#	test.sh         build, and all tests in short mode
+#	test.sh         build, and the tests in short mode of transports, runtime and command, but the slowest
+#	test.sh all     build, and all tests in short mode
 #	test.sh long    lint, scripts, the race detector, the guest, arm64, fuzzing, every benchmark once, long
 #	                tests, random faults
 #	test.sh ci      of these what continuous integration has time for
@@ -34,6 +35,11 @@ export UNTESTED=$scratch/untested
 # The tests that short mode leaves out, and those of volumes. scripts_test.sh compares them with what tests
 # say when they are skipped.
 long_tests='TestDocumentedCommands|TestReproduce|TestTopologies|TestAgents|TestLostHosts|TestEngines|TestBridge|TestInjectedFaults/lose-every|TestBetweenHosts|TestLink|TestLargestLoads|TestVolume|TestThousandTransfers|TestNoGrowth|TestWholeSuite'
+
+# The tests that a newcomer's test command leaves to those of maintainers: the slowest of the command, and
+# further configurations of the conformance suite.
+slow_tests='^Test(RunOnGPU|Agents|PredictionOfClients|Strangers|Calibrate|Replay|TwoBuilds|Link|Network|Witness|Resume|Stack|ABKeepsItsPairs|BetweenHosts|ValuesInDeviceMemory|ConformanceOverDmabuf)'
+slow_tests+='|^TestConformance$/^(immediate|read|0|dc)$|^TestConformanceOnGPU$/^fake$/^send$'
 
 summary() {
 	local status=$?
@@ -98,7 +104,7 @@ packages() {
 }
 
 # race runs the tests of what shares memory between goroutines or threads under the race detector. test.sh
-# without "long" runs all of them without it, so this leaves out those in which it sees nothing else: of
+# all runs all of them without it, so this leaves out those in which it sees nothing else: of
 # allocations and of system calls on one thread, of statistics, of committed results, of a simulated network on
 # one goroutine, of loads that differ in data alone, of what runs in other processes or in C, and of further
 # configurations of the instrument over the rings that the shm transport's tests have run.
@@ -199,7 +205,13 @@ small_steps() {
 
 case ${1:-} in
 '')
-	say "this takes about 8 minutes on two processors, and 12 with empty build caches"
+	say "this takes about 4 minutes on two processors, and 8 with empty build caches"
+	step "build" scripts/build.sh
+	step "command" tests ./cmd/transportbench -short -skip "$slow_tests"
+	step "packages" tests "./core/base/... ./core/fabric/... ./core/runtime/... ./core/transport/... ./plugins/..." \
+		-short -skip "$slow_tests"
+	;;
+all)
 	step "build" scripts/build.sh
 	beside "results, statistics and documents" tests "$(packages -E)" -short
 	# One package at a time where real runs spin on every processor.
@@ -228,5 +240,5 @@ soak)
 	step "soak" soak
 	step "long tests" all_long_tests
 	;;
-*) die "usage: test.sh [long|ci|soak]" ;;
+*) die "usage: test.sh [all|long|ci|soak]" ;;
 esac
