@@ -34,6 +34,7 @@ var answers = map[string]struct {
 	"matrix": {doctest.Standard, (*answerSet).matrix},
 	"work":   {doctest.Standard, (*answerSet).work},
 	"rates":  {doctest.Latency, (*answerSet).rates},
+	"peers":  {"results/v0.8.0/intel-xeon-2core-vm/peers", (*answerSet).peers},
 }
 
 // TestPublishedAnswers compares the answers of the documents with the committed results that they
@@ -302,4 +303,32 @@ func (a *answerSet) rates(w *bytes.Buffer) {
 		">20k/s, parked: p50", ">p99"}, rows)
 	fmt.Fprintf(w, "\nResponse times under `kv`, from when each operation was due. %s.\n",
 		a.source())
+}
+
+// peers writes how many times longer than its floor, its library and the reference tool a transport
+// takes, for the loads that have one of the last two.
+func (a *answerSet) peers(w *bytes.Buffer) {
+	ratio := func(c *set.Cell, one, several string) string {
+		if _, known := c.Metric(one); known {
+			return value(c, one, "")
+		}
+		return value(c, several, "")
+	}
+	loads, providers := loadsOf(a.Cells), regexp.MustCompile(` (tls|provider)=\S*`)
+	var cells []*set.Cell
+	for i := range a.Cells {
+		cells = append(cells, &a.Cells[i])
+	}
+	var rows [][]string
+	for _, c := range shownCells(cells, state.ShownOf(a.Set)) {
+		row := []string{providers.ReplaceAllString(loads.name(c), ""), "`" + c.Transport() + "`", provider(c),
+			ratio(c, result.FloorRatio, result.OpTimeRatio), value(c, result.LibraryRatio, ""),
+			ratio(c, result.WitnessRatio, result.WitnessTimeRatio)}
+		if row[4] != "-" || row[5] != "-" {
+			rows = append(rows, row)
+		}
+	}
+	markdown(w, []string{"load", "transport", "provider", ">x floor", ">x library",
+		">x witness"}, rows)
+	fmt.Fprintf(w, "\n%s.\n", a.source())
 }

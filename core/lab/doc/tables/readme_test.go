@@ -15,20 +15,6 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// published matches a block of a document that shows committed results. Its
-// first marker names their directory.
-var published = regexp.MustCompile(
-	`(?s)<!-- results: (results/\S+) -->\n.*?<!-- end of results -->`)
-
-// TestPublishedResults compares the documents with the committed results that
-// they show. With -update it rewrites them.
-func TestPublishedResults(t *testing.T) {
-	compareBlocks(t, published, func(root string, block [][]byte) []byte {
-		dir := string(block[1])
-		return render(dir, readPublished(t, root, dir))
-	})
-}
-
 // calibrated matches a block of a document that shows a committed calibration, its summary or its
 // power.
 var calibrated = regexp.MustCompile(
@@ -102,14 +88,3 @@ func readPublished(t *testing.T, root, dir string) *set.Set {
 
 // versionOf returns the version in results/vVERSION/MACHINE, and below.
 func versionOf(dir string) string { return strings.TrimPrefix(strings.Split(dir, "/")[1], "v") }
-
-// render writes what `transportbench bench` prints for these results, without the
-// warnings.
-func render(dir string, s *set.Set) []byte {
-	var b bytes.Buffer
-	fmt.Fprintln(&b, "```text")
-	write(&b, Heading(versionOf(dir), s.Machine(&s.Cells[0])))
-	write(&b, Comparison(s).Folded(""))
-	fmt.Fprintln(&b, "```")
-	return b.Bytes()
-}
