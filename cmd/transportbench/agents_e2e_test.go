@@ -494,7 +494,7 @@ func TestAgentsOfOneMachine(t *testing.T) {
 	require.Positive(t, r.Setup.CloseMS)
 }
 
-// requireWitness checks that the benchmark of the field ran between two hosts, if it is installed.
+// requireWitness checks that the reference tool ran between two hosts, if it is installed.
 func requireWitness(t *testing.T, r *result.Result) {
 	if _, err := exec.LookPath("sockperf"); err != nil {
 		require.Regexp(t, `^host h\d: sockperf is not installed: apt install sockperf$`,

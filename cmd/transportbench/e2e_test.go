@@ -406,7 +406,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// The benchmark of the field runs beside the windows, and the table has its ratio.
+// The reference tool runs beside the windows, and the table has its ratio.
 func TestWitness(t *testing.T) {
 	if _, err := exec.LookPath("sockperf"); err != nil {
 		t.Skip("sockperf is not installed: apt install sockperf")
@@ -416,7 +416,7 @@ func TestWitness(t *testing.T) {
 	require.Zero(t, i.run(t), i.stderr.String())
 	require.Contains(t, i.stdout.String(), "x witness")
 	require.Contains(t, i.stderr.String(),
-		"shm: no witness: no benchmark of the field measures round trips of shm over memory")
+		"shm: no witness: no reference tool measures round trips of shm over memory")
 	for _, r := range i.results(t) {
 		if r.Plugin.Name != "sockets" {
 			continue

@@ -102,6 +102,8 @@ func TestResume(t *testing.T) {
 			again.cmd.Env = append(again.cmd.Env, "TMPDIR="+i.tmp)
 			again.cmd.Args = append(again.cmd.Args, "--out", i.out)
 			require.Contains(t, swept, again.run(t), again.stderr.String())
+			require.Regexp(t, `(?s)continuing 6 cells, 2 repeats each \(sequential\), in \S+\n`+
+				`.*repeat \d of 2, \S+ left\n`, again.stderr.String())
 			require.Len(t, loadSet(t, i.out).Cells, 6)
 			for path, written := range before {
 				if info, err := os.Stat(path); err == nil && strings.Contains(path, "cells") {
@@ -201,7 +203,7 @@ func TestStack(t *testing.T) {
 	require.Zero(t, i.run(t), i.stderr.String())
 	for _, layer := range []string{
 		"cache-line bounce", "cache-line ping-pong", "ring, between processes",
-		"transport, without the harness", "client-server", "mesh-direct", "mesh-proxied",
+		"transport, without the runtime", "client-server", "mesh-direct", "mesh-proxied",
 	} {
 		require.Regexp(t, `(?m)^`+layer+` +[0-9.]+ [num]s +`, i.stdout.String())
 	}

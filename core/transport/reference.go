@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Reference is a benchmark of the field that measures the medium or the library under a transport.
+// Reference is a reference tool that measures the medium or the library under a transport.
 // With --witness, the host runs it beside the transport, between the same processors and hosts.
 //
 // The arguments of Server and Client and the values of Environment may contain placeholders:
@@ -79,7 +79,7 @@ const (
 	DepthAny     Depth = "any"
 )
 
-// Quantity is what a benchmark of the field measures.
+// Quantity is what a reference tool measures.
 type Quantity string
 
 // The quantities.
@@ -89,7 +89,7 @@ const (
 	ByteRate      Quantity = "byte_rate"       // bytes per second, in one direction
 )
 
-// Figure is what a benchmark of the field printed.
+// Figure is what a reference tool printed.
 type Figure struct {
 	Value   float64 // of [Reference.Quantity]
 	Samples int     // 0 if the tool prints bytes instead

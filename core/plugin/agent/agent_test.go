@@ -32,7 +32,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// A benchmark of the field runs on the agent's host, until the coordinator or the connection ends
+// A reference tool runs on the agent's host, until the coordinator or the connection ends
 // it.
 func TestWitness(t *testing.T) {
 	dir := t.TempDir()
@@ -66,10 +66,10 @@ func TestWitness(t *testing.T) {
 
 	_, missing = witness.Find(t.Context(),
 		nil, witness.Load{Transport: "shm", Medium: transport.MediumMemory, InFlight: 1}, p, p)
-	require.Equal(t, "no benchmark of the field measures round trips of shm over memory", missing)
+	require.Equal(t, "no reference tool measures round trips of shm over memory", missing)
 	load.Address = "--help"
 	_, missing = witness.Find(t.Context(), nil, load, p, p)
-	require.Equal(t, `host h1: "--help" cannot be passed to a benchmark of the field`, missing)
+	require.Equal(t, `host h1: "--help" cannot be passed to a reference tool`, missing)
 
 	load.Address = "127.0.0.1"
 	served := make(chan error, 1)

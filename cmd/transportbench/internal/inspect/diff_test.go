@@ -260,7 +260,7 @@ func TestDiffOfCommittedVersions(t *testing.T) {
 			require.Contains(t, []int{app.ExitOK, app.ExitRegression}, code, "%s %s: %s", old, new,
 				cmd.Stderr)
 			require.Regexp(t,
-				`(?m)^note: the runtime differs \([0-9a-f]{12} and [0-9a-f]{12}\): the harness cost [0-9.]+ ns an operation in old and [0-9.]+ ns in new(, which counts daemons, too)?$`, cmd.Stdout)
+				`(?m)^note: the runtime differs \([0-9a-f]{12} and [0-9a-f]{12}\): benchmark overhead is [0-9.]+ ns an operation in old and [0-9.]+ ns in new(, which counts daemons, too)?$`, cmd.Stdout)
 			if !strings.Contains(cmd.Stdout, "compared across different kernel") {
 				require.Equal(t, code, cmd.Execute("diff", old, new, "-v"), cmd.Stderr)
 			}

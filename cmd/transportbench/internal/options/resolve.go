@@ -32,7 +32,7 @@ type Settings struct {
 	AllowMixed bool
 	// StartTimeout is how long a rank may take for each step of the setup.
 	StartTimeout time.Duration
-	// Witness asks for a benchmark of the field beside the windows.
+	// Witness asks for a reference tool beside the windows.
 	Witness bool
 	JSON    bool
 	Verbose bool

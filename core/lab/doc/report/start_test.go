@@ -63,7 +63,7 @@ func TestLayersOnThePage(t *testing.T) {
 	require.GreaterOrEqual(t, at, 0)
 	bars := p.phases[at].Loads[0].Rows[0].Bars
 	require.Equal(t, "client-server: 3.00 ms, 37.5%", bars[len(bars)-1].Text)
-	require.Contains(t, bars[len(bars)-2].Text, "transport, without the harness: ")
+	require.Contains(t, bars[len(bars)-2].Text, "transport, without the runtime: ")
 }
 
 // Cells with different numbers of connections are a curve of the time to make them.

@@ -233,7 +233,7 @@ func writeRows(out *doc.Doc, rows []*set.Cell, load func(*set.Cell) string, colu
 // dropped are the columns of cells that a narrow terminal leaves out, in this order.
 var dropped = []string{"bare", "x bare", "x library", "kernel/op", "CPU/op", "samples",
 	"busy/op", "provider", "floor", "stalled", "p99.9", "figure", "doorbells", "threads",
-	"kernel bytes", "harness bytes", "checksummed", "near op/s", "far op/s", "op/floor",
+	"kernel bytes", "runtime bytes", "checksummed", "near op/s", "far op/s", "op/floor",
 	"p50/floor", "state", "95% interval"}
 
 // column is one column of the table of cells.

@@ -109,7 +109,7 @@ var stageHelp = map[string]string{
 	record.StageNames[2]: "until the response is polled",
 	record.StageNames[3]: "until the client polls it",
 
-	record.StageClient:   "harness, until the request is posted",
+	record.StageClient:   "the client, until the request is posted",
 	record.StageRequest:  "until the daemon polls it",
 	record.StageServe:    "until the daemon has the reply",
 	record.StageFlush:    "until the reply is posted",

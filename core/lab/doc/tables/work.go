@@ -34,14 +34,14 @@ func Work(s *set.Set) *doc.Doc {
 	rows = shownCells(rows, state.ShownOf(s))
 	out.Line("both sides, as counted; busy: time of the polling threads' " +
 		"iterations that found work;\n" +
-		"harness bytes: what the harness copies and checksums of the bytes; kernel bytes: copied " +
-		"by the kernel, besides:")
+		"runtime bytes: those that the runtime copies and checksums; kernel bytes: copied by the " +
+		"kernel, besides:")
 	counts, same := withoutConstants(rows,
 		col(">busy", metricColumn(result.BusyPerOp, doc.Median)),
 		col(">copies", metricColumn(result.CopiesPerOp, number)),
 		col(">copied", metricColumn(result.CopiedBytesPerOp, inBytes)),
 		col(">checksummed", metricColumn(result.ChecksummedBytesPerOp, inBytes)),
-		col(">harness bytes", metricColumn(result.HarnessBytesPerOp, inBytes)),
+		col(">runtime bytes", metricColumn(result.HarnessBytesPerOp, inBytes)),
 		col(">system calls", metricColumn(result.SyscallsPerOp, number)),
 		col(">kernel bytes", metricColumn(result.KernelBytesPerOp, inBytes)),
 		col(">doorbells", metricColumn(result.DoorbellsPerOp, number)),

@@ -14,7 +14,7 @@ type Beside struct {
 	// It leaves out the overhead of the harness and the floors. It is for many short launches of
 	// which only differences between windows are used; their results are not for users.
 	StateOnly bool
-	// Witness asks for a benchmark of the field beside the windows (package witness).
+	// Witness asks for a reference tool beside the windows (package witness).
 	Witness bool
 }
 

@@ -128,7 +128,7 @@ func (r *Request) check() error {
 	}
 	for _, w := range words {
 		if !word.MatchString(w) {
-			return fmt.Errorf("%q cannot be passed to a benchmark of the field", w)
+			return fmt.Errorf("%q cannot be passed to a reference tool", w)
 		}
 	}
 	return nil

@@ -86,7 +86,7 @@ func referenceFor(declared []transport.Reference, load *Load) (*transport.Refere
 			}
 		}
 	}
-	return nil, errors.New("no benchmark of the field measures " + load.describe())
+	return nil, errors.New("no reference tool measures " + load.describe())
 }
 
 // Expected returns about how long it takes to find the witness of a load, and one reading of it:

@@ -140,7 +140,7 @@ func (e *measurements) call() (Breakdown, bool) {
 }
 
 var callHelp = map[string]string{
-	record.StageClient:   "the harness, from the poll that freed the call to its post",
+	record.StageClient:   "the client, from the poll that freed the call to its post",
 	record.StageRequest:  "the transport, and waiting for the daemon's poll",
 	record.StageServe:    "the daemon, from its poll to the reply",
 	record.StageFlush:    "the daemon, until the reply is posted",
@@ -206,7 +206,7 @@ func (e *measurements) processor() (Breakdown, bool) {
 	harness := min(e.clientHarness(), client)
 	if e.clientBusy == 0 || e.daemonBusy == 0 {
 		b.Parts = []Part{
-			{Name: "harness", Mean: harness,
+			{Name: "benchmark overhead", Mean: harness,
 				Help: "a client's loop against a transport that completes at once"},
 			{Name: "clients", Mean: client - harness,
 				Help: "the rest of the clients' threads: the transport, and spinning"},
@@ -220,7 +220,7 @@ func (e *measurements) processor() (Breakdown, bool) {
 	helpers := max(0, e.processCPU/e.ops-b.Whole)
 	b.Whole += helpers
 	b.Parts = []Part{
-		{Name: "harness", Mean: harness,
+		{Name: "benchmark overhead", Mean: harness,
 			Help: "a client's loop against a transport that completes at once"},
 		{Name: "clients", Mean: clientBusy - harness,
 			Help: "the rest of the clients' iterations that found work"},

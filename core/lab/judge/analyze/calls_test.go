@@ -137,7 +137,8 @@ func TestHarnessLimitIsOfTheSameWindow(t *testing.T) {
 			r.Repeats[i].Overhead = &overhead
 		}
 	})
-	i := slices.IndexFunc(a.Limit.Bounds, func(b LimitBound) bool { return b.Name == "harness" })
+	i := slices.IndexFunc(a.Limit.Bounds,
+		func(b LimitBound) bool { return b.Name == "benchmark overhead" })
 	near(t, (1250e3+625e3)/2, a.Limit.Bounds[i].Throughput)
 	require.LessOrEqual(t, a.Limit.Share, 1.0)
 
@@ -174,7 +175,7 @@ func TestProcessorTime(t *testing.T) {
 		parts[p.Name] = p.Mean
 	}
 	near(t, 2500, a.Breakdowns[i].Whole)
-	require.Equal(t, map[string]float64{"harness": 100, "clients": 300, "daemons": 600,
+	require.Equal(t, map[string]float64{"benchmark overhead": 100, "clients": 300, "daemons": 600,
 		"spinning": 1000, "helpers": 500, Unexplained: 0}, parts)
 }
 

@@ -76,7 +76,7 @@ func (e *measurements) bounds(s utilization) []LimitBound {
 			thereAre(e.daemons()))
 	}
 	if each := e.clientHarness(); each > 0 {
-		add("harness", float64(e.clients())/each*1e9,
+		add("benchmark overhead", float64(e.clients())/each*1e9,
 			"a client's loop takes %s per operation with a transport that completes at once; %s",
 			format.Time(each), thereAre(e.clients()))
 	}

@@ -204,8 +204,8 @@ func (e *measurements) harnessOverhead() []Overhead {
 	if e.harness.DaemonNS > 0 {
 		daemon = fmt.Sprintf("; it takes a daemon %s", format.Time(e.harness.DaemonNS))
 	}
-	return []Overhead{{Name: "harness", PerOp: each, Share: share, Message: fmt.Sprintf(
-		"the harness takes a client %s per operation%s, %.0f%% of its time; much of it while the "+
+	return []Overhead{{Name: "benchmark overhead", PerOp: each, Share: share, Message: fmt.Sprintf(
+		"it takes a client %s per operation%s, %.0f%% of its time; much of it while the "+
 			"transport works%s",
 		format.Time(each), verify, 100*share, daemon)}}
 }

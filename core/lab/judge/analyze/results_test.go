@@ -162,7 +162,7 @@ func TestVerdicts(t *testing.T) {
 		text []string
 	}{
 		{"both are busy, the client more", nil, ByClients,
-			[]string{"busy 98%", "100 ns are the harness", "other side is busy 92%"}},
+			[]string{"busy 98%", "100 ns are benchmark overhead", "other side is busy 92%"}},
 		{"daemon", func(r *result.Result) {
 			each(r, func(_ *record.DaemonReport, c *record.ClientReport) {
 				c.EmptyPolls = 3_000_000
@@ -212,7 +212,7 @@ func TestVerdicts(t *testing.T) {
 
 func TestLimit(t *testing.T) {
 	l := analysed(t, nil).Limit
-	require.Equal(t, []string{"daemons", "round trip", "harness"},
+	require.Equal(t, []string{"daemons", "round trip", "benchmark overhead"},
 		[]string{l.Bounds[0].Name, l.Bounds[1].Name, l.Bounds[2].Name})
 	near(t, 1e6/0.92, l.Throughput)
 	near(t, 0.92, l.Share)
@@ -347,7 +347,7 @@ func TestOverheads(t *testing.T) {
 	near(t, 0.001, overheads["ring_full"].Share) // 1000 in each repeat of a million
 	require.NotContains(t, overheads, "posted")
 	require.NotContains(t, overheads, "full_peak")
-	near(t, 100, overheads["harness"].PerOp)
+	near(t, 100, overheads["benchmark overhead"].PerOp)
 	require.Equal(t, "flush", a.Overheads[0].Name, "the largest first")
 
 	none := analysed(t, nil)

@@ -164,7 +164,7 @@ func roundTrips(s *set.Set, cell int, states state.Classifier) Stack {
 	b.add(medium, c, result.Floor)
 	b.add(ringLayer, ringOf(s, c, "/call-1/"), result.LatencyP50)
 	b.add("library", c, result.Library)
-	b.add("transport, without the harness", c, result.Bare)
+	b.add("transport, without the runtime", c, result.Bare)
 	b.add(config.TopologyClientServer, c, result.LatencyP50)
 	direct, proxied := meshOf(s, c, config.TopologyMeshDirect, 1),
 		meshOf(s, c, config.TopologyMeshProxied, 1)
@@ -182,7 +182,7 @@ func pipelined(s *set.Set, cell int, states state.Classifier) Stack {
 	b := newStack(s, cell, states, c.Run.InFlight)
 	b.add(mediumName(s, c), c, result.RateFloor)
 	b.add(ringLayer, ringOf(s, c, "/call-32/"), result.Throughput)
-	b.add("transport, without the harness", c, result.BareRate)
+	b.add("transport, without the runtime", c, result.BareRate)
 	for _, topology := range []string{config.TopologyClientServer, config.TopologyMeshDirect,
 		config.TopologyMeshProxied} {
 		of := c

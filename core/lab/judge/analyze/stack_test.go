@@ -75,7 +75,7 @@ func TestStacks(t *testing.T) {
 	}
 	names, adds, shares := of(&list[0])
 	require.Equal(t, []string{"cache-line bounce", "medium", ringLayer,
-		"transport, without the harness", "client-server", "mesh-direct", "mesh-proxied"}, names)
+		"transport, without the runtime", "client-server", "mesh-direct", "mesh-proxied"}, names)
 	require.InDeltaSlice(t, []float64{100, 20, 80, 100, 100, 200, 300}, adds, 1e-6)
 	require.InDelta(t, 100.0/900, shares[0], 1e-9)
 	require.InDelta(t, 300.0/900, shares[6], 1e-9)
@@ -87,7 +87,7 @@ func TestStacks(t *testing.T) {
 	}, list[0].Sums)
 
 	names, adds, _ = of(&list[1])
-	require.Equal(t, []string{"medium", "transport, without the harness", "client-server",
+	require.Equal(t, []string{"medium", "transport, without the runtime", "client-server",
 		"mesh-direct"}, names)
 	require.InDeltaSlice(t, []float64{40, 10, 30, -10}, adds, 1e-6)
 	require.Equal(t, 32, list[1].InFlight)

@@ -49,9 +49,9 @@ func (e *measurements) verdict(a *Analysis, s utilization) Verdict {
 	case clientBusy >= saturated && clientBusy >= s.daemon:
 		v.Bound = ByClients
 		v.Why = fmt.Sprintf("clients are busy %.0f%% of the time", 100*clientBusy)
-		v.Message = fmt.Sprintf("%s: of the %s that an operation takes a client, %s are the "+
-			"harness and the rest is the transport's work in the client. Add clients on separate "+
-			"cores.",
+		v.Message = fmt.Sprintf("%s: of the %s that an operation takes a client, %s are "+
+			"benchmark overhead and the rest is the transport's work in the client. Add clients "+
+			"on separate cores.",
 			upper(v.Why), format.Time(float64(e.clients())/e.throughput*1e9*clientBusy),
 			format.Time(e.clientHarness()))
 	case s.daemon >= saturated && daemonCalls > 1:
@@ -159,7 +159,7 @@ func (e *measurements) weigh(a *Analysis, s utilization) []string {
 		lines = append(lines, fmt.Sprintf("polling threads had a processor %.0f%% of the time",
 			100*s.running))
 	}
-	harness := fmt.Sprintf("harness: %s per operation, %.0f%% of a client's time",
+	harness := fmt.Sprintf("benchmark overhead: %s per operation, %.0f%% of a client's time",
 		format.Time(e.harness.PerOpNS), 100*s.harness)
 	if ratio := e.sample(result.BareRatio); ratio > 0 {
 		harness += fmt.Sprintf(", most of it while the transport works: p50 is %s x the "+

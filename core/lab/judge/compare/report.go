@@ -146,8 +146,8 @@ func (d *RuntimeDifference) String() string {
 		}
 		return fmt.Sprintf("%.3g ns", *ns)
 	}
-	text := fmt.Sprintf("the runtime differs (%.12s and %.12s): the harness cost %s an operation "+
-		"in old and %s in new",
+	text := fmt.Sprintf("the runtime differs (%.12s and %.12s): benchmark overhead is %s an "+
+		"operation in old and %s in new",
 		d.Old, d.New, cost(d.OldHarness), cost(d.NewHarness))
 	if d.OldClientOnly {
 		text += ", which counts daemons, too"

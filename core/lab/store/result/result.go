@@ -58,7 +58,7 @@ type Result struct {
 	// Overhead is the cost of the harness: the medians over the repeats.
 	Overhead record.Overhead `json:"overhead"`
 	Repeats  []Repeat        `json:"repeats"`
-	// Witness is set if a benchmark of the field was to run beside the windows.
+	// Witness is set if a reference tool was to run beside the windows.
 	Witness *Witness `json:"witness,omitempty"`
 	// Capacity is set if the rate of an open loop is a share of it.
 	Capacity *Capacity `json:"capacity,omitempty"`
@@ -103,7 +103,7 @@ func FormatShare(share float64) string {
 	return strconv.FormatFloat(math.Round(share*1e8)/1e6, 'f', -1, 64) + "%"
 }
 
-// Witness is a benchmark of the field that ran beside the windows.
+// Witness is a reference tool that ran beside the windows.
 type Witness struct {
 	Tool    string `json:"tool,omitempty"`
 	Version string `json:"version,omitempty"`
@@ -325,7 +325,7 @@ type Readings struct {
 	// Transport is the transport without the harness: a round trip with one call in flight,
 	// otherwise the time per operation. It is measured for a stack only.
 	Transport *transport.Floor `json:"transport,omitempty"`
-	// Witness is the reading of a benchmark of the field, farther from the window than the others.
+	// Witness is the reading of a reference tool, farther from the window than the others.
 	Witness *transport.Floor `json:"witness,omitempty"`
 	// Pairs has the readings of each calling pair if there are several.
 	Pairs []PairReadings `json:"pairs,omitempty"`

@@ -64,7 +64,7 @@ type Agent interface {
 	UsesUp(ctx context.Context, request PatienceRequest) error
 	// State reads the machine's state for some processors.
 	State(ctx context.Context, cpus []int) (MachineState, error)
-	// Witness takes a step of a benchmark of the field. Request and answer are the JSON of
+	// Witness takes a step of a reference tool. Request and answer are the JSON of
 	// core/lab/experiment/witness.
 	Witness(ctx context.Context, request []byte) ([]byte, error)
 	// Path takes a step of the measurement of the network between two hosts. Request and answer are
