@@ -129,7 +129,7 @@ race() {
 		^TestClientServer$/^(zipfian|empty_values|one_key|writes_only|lookups_and_inserts|some_checksums|echo_of_sizes_from_0|sink,_some_checksums)$
 		^TestNetwork(Faults|RateIsEnforced|Incast|Star|Large)$
 		^Test(EqualTransportsAreNotToldApart|InterleavedEqualSides|UnequallyDrawnStatesMakeNoDifference)$
-		^Test(ShiftOfTooFew|ShiftWithinStates|LeastChangeIsTheLimitOfTheTest)$
+		^Test(ShiftOfTooFew|ShiftWithinStates|MinEffectIsTheLimitOfTheTest)$
 		^TestResultSizeCoversCommittedResults$
 		^Test(Traffic|KindsOfCalls|Delegation|Storage|StorageFits)$
 		^Test(ControlKeepsAlpha|RunsOfCommittedSets|PackedSets|SetsOfSchema1)$

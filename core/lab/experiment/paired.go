@@ -46,9 +46,9 @@ type PairedTest struct {
 	TimeLimit time.Duration
 	Seed      uint64
 	Compare   compare.Options
-	// LeastChange returns the smallest change that counts with that many repeats of each side, in
-	// place of that in Compare; nil if that does.
-	LeastChange func(repeats int) float64
+	// MinEffect returns the minimum effect with that many repeats of each side, in place of that
+	// in Compare. If it is nil, that of Compare counts.
+	MinEffect func(repeats int) float64
 }
 
 // EndReason is why a paired test ended, as text for the user.
@@ -239,8 +239,8 @@ func (t *PairedTest) ended(report *compare.Report, n int, began time.Time) EndRe
 
 func (t *PairedTest) compare(sides [2]*side) (*compare.Report, error) {
 	o := t.Compare
-	if t.LeastChange != nil {
-		o.Floor = t.LeastChange(len(sides[0].results))
+	if t.MinEffect != nil {
+		o.Floor = t.MinEffect(len(sides[0].results))
 	}
 	return compare.Pairwise(sides[0].set, sides[1].set, o)
 }

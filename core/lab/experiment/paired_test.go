@@ -63,7 +63,7 @@ func TestPairedTestEnds(t *testing.T) {
 
 	d = pairedTest(r, 1e6, 0.9e6, 0.005)
 	asked := 0
-	d.LeastChange = func(n int) float64 { asked = n; return 0.5 }
+	d.MinEffect = func(n int) float64 { asked = n; return 0.5 }
 	v, err = d.run(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, compare.Ambiguous, v.Report.Changes[0].Verdict,

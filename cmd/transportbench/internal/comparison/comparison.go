@@ -50,7 +50,7 @@ var DiffFormats = []string{FormatTable, FormatMarkdown, FormatJSON, FormatCSV, F
 // Add adds the flags of every comparison.
 func (c *Flags) Add(flags *pflag.FlagSet) {
 	flags.StringVar(&c.alpha, "alpha", "0.05", "significance level, over all comparisons together")
-	flags.StringVar(&c.floor, "floor", "", "least change that counts, which a change must exceed "+
+	flags.StringVar(&c.floor, "floor", "", "minimum effect, which a change must exceed "+
 		"significantly; default: 2%, or what a calibration of the machine found if that is more")
 	AddMetrics(flags, &c.metrics)
 	flags.StringVar(&c.Format, "format", FormatTable, strings.Join(DiffFormats, ", "))

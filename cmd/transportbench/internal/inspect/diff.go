@@ -34,10 +34,10 @@ func diffCommand(a *app.App) *cobra.Command {
 		Short: "Compare two sets of results, or the values of one option",
 		Long: `diff matches the cells of two sets by configuration. For each metric it shows the
 change with its interval, the Holm-adjusted p of a rank test over the repeats against
-the least change that counts (--floor), and a verdict. A set is a directory of results,
-its index, a single result, or published figures. The failed checks of their cells are
-listed below, each once. Where the sets show several states of the machine (near, far),
-windows are compared within a state only.
+the minimum effect (--floor), and a verdict. A set is a directory of results, its index,
+a single result, or published figures. The failed checks of their cells are listed below,
+each once. Where the sets show several states of the machine (near, far), windows are
+compared within a state only.
 
 Between sets, what at least four other transports changed by under the same load, round
 by round, counts as the machine's movement, and the rest as the transport's own. The
@@ -111,13 +111,13 @@ func diffSets(ctx context.Context, a *app.App, c *comparison.Flags, o compare.Op
 	if err != nil {
 		return app.BadInput(err)
 	}
-	least := comparison.FindLeastChange(a, c,
+	effect := comparison.FindMinEffect(a, c,
 		func() []calibration.Found { return (&calibration.Finder{}).OfSets(old, new) })
 	var from string
-	o.Floor, from = least.Of(o,
+	o.Floor, from = effect.Of(o,
 		calibration.Repeats(compare.OptionNames(o.Ignore, old, new), old, new))
-	o.Floor, from = least.Between(o.Floor, from)
-	o.Drift, o.DriftFrom = least.Drift()
+	o.Floor, from = effect.Between(o.Floor, from)
+	o.Drift, o.DriftFrom = effect.Drift()
 	report, err := compare.Diff(old, new, o)
 	if err != nil {
 		terminal.Print(a.Stderr, tables.GroupedWarnings(set.WarningsOfBoth(old, new)))
@@ -147,7 +147,7 @@ func rankAlong(a *app.App, c *comparison.Flags, o compare.Options, path, axis st
 	if err != nil {
 		return app.BadInput(err)
 	}
-	ranking, err := comparison.FindLeastChange(a, c, func() []calibration.Found {
+	ranking, err := comparison.FindMinEffect(a, c, func() []calibration.Found {
 		return new(calibration.Finder).OfSets(s)
 	}).Along(s, axis, o)
 	if err != nil {

@@ -108,7 +108,7 @@ With --gate the command exits with 3 if a change for the worse is not accepted.
 func (f *historyFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.metrics, "metric", compare.DefaultMetrics,
 		"metrics to follow, a comma list")
-	cmd.Flags().StringVar(&f.floor, "floor", "2%", "least change of a level that counts")
+	cmd.Flags().StringVar(&f.floor, "floor", "2%", "smallest change of a level that counts")
 	_ = cmd.RegisterFlagCompletionFunc("metric", complete.Followed)
 }
 

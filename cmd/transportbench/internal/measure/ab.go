@@ -201,13 +201,13 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags,
 	if err != nil {
 		return err
 	}
-	least := comparison.FindLeastChange(s.App, &f.Flags,
+	effect := comparison.FindMinEffect(s.App, &f.Flags,
 		func() []calibration.Found {
 			return []calibration.Found{
 				new(calibration.Finder).Find(identity)}
 		})
-	test.LeastChange = func(repeats int) float64 {
-		share, _ := least.Of(test.Compare, repeats)
+	test.MinEffect = func(repeats int) float64 {
+		share, _ := effect.Of(test.Compare, repeats)
 		return share
 	}
 	began := time.Now()
@@ -230,7 +230,7 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags,
 		}
 		return interrupted
 	}
-	_, v.Report.FloorFrom = least.Of(test.Compare, len(v.A.Repeats))
+	_, v.Report.FloorFrom = effect.Of(test.Compare, len(v.A.Repeats))
 	verdict := comparison.Conclude(ctx, s.App, &f.Flags, v.Report, len(test.Compare.Thresholds) > 0)
 	s.Note("%s after %s of each%s; results in %s", v.Ended,
 		format.Count(len(v.A.Repeats), "repeat"), f.remedy(v), s.settings.Out)

@@ -183,7 +183,7 @@ func (c calibrationText) falseVerdicts(d *calibration.Document) {
 	}
 	c.Add(t)
 	if drift := d.Drift; drift != nil {
-		c.Line("\nThe machine drifts: diff compares sets %s apart, and only with a least change "+
+		c.Line("\nThe machine drifts: diff compares sets %s apart, and only with a minimum effect "+
 			"of %s do at most %s of\n"+
 			"its comparisons give a verdict. along and ab compare what was measured in turns.",
 			drift.Apart(), format.Share(drift.Limit), format.Share(d.Alpha))

@@ -320,16 +320,15 @@ func changeNotes(changes []*compare.Change) (lines []string) {
 	return lines
 }
 
-// notesOf returns the notes of a comparison, and where the least change that counts is from unless
-// the user has chosen it.
+// notesOf returns the notes of a comparison, and where the minimum effect is from unless the user has
+// chosen it.
 func notesOf(notes []string, floor float64, from string) (lines []string) {
 	for _, note := range notes {
 		lines = append(lines, "note: "+note)
 	}
 	if from != "" {
-		lines = append(lines,
-			fmt.Sprintf("note: least change that counts: %s, %s; --floor sets another",
-				format.Share(floor), from))
+		lines = append(lines, fmt.Sprintf("note: minimum effect: %s, %s; --floor sets another",
+			format.Share(floor), from))
 	}
 	return lines
 }
@@ -430,8 +429,7 @@ func seen(r *compare.Report) string {
 	return fmt.Sprintf("%s (%s)", text, of)
 }
 
-// margins returns the least change that counts, and that within which changes are SAME if it is
-// less.
+// margins returns the minimum effect, and the margin of SAME if that is less.
 func margins(floor, same float64) string {
 	text := format.Share(floor)
 	if same > 0 && same < floor {

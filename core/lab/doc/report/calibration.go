@@ -76,14 +76,14 @@ func power(d *calibration.Document) string {
 		"intervals; the dashed line is all of them", 1, bars)
 }
 
-// leastChanges returns for people where the least changes that count in the comparisons are from.
-func (b *builder) leastChanges() string {
+// minEffects says which minimum effects the comparisons have, and where they are from.
+func (b *builder) minEffects() string {
 	var texts []string
 	for _, d := range b.doc.Diffs {
 		if d.Report == nil || d.Report.FloorFrom == "" {
 			continue
 		}
-		text := fmt.Sprintf("The least change that counts is %s, %s.", format.Share(d.Report.Floor),
+		text := fmt.Sprintf("The minimum effect is %s, %s.", format.Share(d.Report.Floor),
 			d.Report.FloorFrom)
 		if !slices.Contains(texts, text) {
 			texts = append(texts, text)

@@ -91,7 +91,7 @@ func TestCalibrationsOnThePage(t *testing.T) {
 	require.NotContains(t, string(rendered(t, build(t, s))), "<h3>Calibration")
 }
 
-// The least change that counts between sets is what their machine was seen to find.
+// The minimum effect between sets is what their machine was seen to find.
 func TestChangesBelowTheCalibration(t *testing.T) {
 	old, new := fakeSet(t, loads()[:3], 6, 1), fakeSet(t, loads()[:3], 6, 1.04)
 	verdicts := func(p *Page) (counts int, floor float64) {
@@ -105,10 +105,10 @@ func TestChangesBelowTheCalibration(t *testing.T) {
 	decided, floor = verdicts(p)
 	require.Equal(t, 0.1, floor)
 	require.Zero(t, decided)
-	require.Contains(t, string(rendered(t, p)), "The least change that counts is 10%, found in "+
+	require.Contains(t, string(rendered(t, p)), "The minimum effect is 10%, found in "+
 		"30 of 30 trials of memory with 10 repeats, not measured below 10 repeats")
 	require.Contains(t, string(rendered(t, p)), " of 2026-03-04, results/calibration.json); "+
 		"no full calibration of another, kernel unknown.")
 	require.Contains(t, string(rendered(t, build(t, old, new))),
-		"The least change that counts is 2%, the default; no full calibration of this machine.")
+		"The minimum effect is 2%, the default; no full calibration of this machine.")
 }

@@ -25,7 +25,7 @@ func (b *builder) diffs() {
 		d := diff{Old: i - 1, New: i, Sides: b.names[i-1] + " → " + b.names[i]}
 		o, from, old := b.Compare, "", b.sets[i-1]
 		found := b.calibrationsOf(old, b.sets[i])
-		o.Floor, from = calibration.LeastChange(found, calibration.Repeats(
+		o.Floor, from = calibration.MinEffectOf(found, calibration.Repeats(
 			compare.OptionNames(o.Ignore, old, b.sets[i]), old, b.sets[i]), o.Floor)
 		o.Drift, o.DriftFrom = calibration.DriftOf(found)
 		report, err := compare.Diff(old, b.sets[i], o)

@@ -82,8 +82,8 @@ func (p *Page) Render(w io.Writer) error {
 	var body bytes.Buffer
 	err := s.body.Execute(&body, map[string]any{
 		"Doc": p.doc, "Heat": p.heat, "HeatAcross": p.heatAcross, "Phases": p.phases,
-		"Changes": p.changes, "Trust": p.trust,
-		"Least": p.least, "History": p.history, "Calibrations": p.calibrated, "Traces": p.traces,
+		"Changes": p.changes, "Trust": p.trust, "MinEffects": p.minEffects,
+		"History": p.history, "Calibrations": p.calibrated, "Traces": p.traces,
 		"Warmups": p.warmups, "Documents": p.documents, "Paths": p.paths,
 		"Handoffs": p.handoffs,
 		"Cells":    format.Count(len(p.doc.Cells.Label), "cell"), "UPlot": uPlotVersion,

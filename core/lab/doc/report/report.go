@@ -34,7 +34,7 @@ type Options struct {
 	// Compare configures the comparison of several sets.
 	Compare compare.Options
 	// Calibrations finds the last calibration of each machine of the sets. They are shown, and set
-	// the least change that counts if that is more than in Compare. If it is nil, there are none.
+	// the minimum effect if that is more than in Compare. If it is nil, there are none.
 	Calibrations func(sets ...*set.Set) []calibration.Found
 	// Paths is the network between the hosts of the sets; nil for none.
 	Paths *doctor.Paths
@@ -56,7 +56,7 @@ type Page struct {
 	heat       []heatMap
 	heatAcross string
 	changes    []changeList
-	least      string
+	minEffects string
 	history    historyPart
 	traces     []traces
 	calibrated []calibrationView
@@ -101,7 +101,7 @@ func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	p.heat, p.heatAcross = b.heatMaps(), b.heatAcross()
 	b.show(p.heat)
 	p.phases = b.breakdowns()
-	p.changes, p.least = b.changeLists(), b.leastChanges()
+	p.changes, p.minEffects = b.changeLists(), b.minEffects()
 	var err error
 	if p.history, err = b.histories(); err != nil {
 		return nil, err

@@ -52,7 +52,7 @@ func Verdicts(s *set.Set) *doc.Doc {
 	return out
 }
 
-// rankTransports compares the transports of a set in the metrics and against the least change of
+// rankTransports compares the transports of a set in the metrics and against the minimum effect of
 // the report and of diff --along, so that all have the same winners.
 func rankTransports(s *set.Set) (*compare.Ranking, error) {
 	return calibration.Along(new(calibration.Finder).OfSets(s), s, "transport", compare.Defaults())

@@ -398,7 +398,7 @@ func TestFalseVerdictsOfLongAB(t *testing.T) {
 
 // A machine that gets 10% slower between the halves makes diff see a difference in most
 // comparisons, and ab and along in few, because they compare what was measured in turns. With a
-// least change of about the drift, diff sees it in few, too.
+// minimum effect of about the drift, diff sees it in few, too.
 func TestDrift(t *testing.T) {
 	s, window := newSynthetic(15, 0.02, 0), 0
 	d := concluded(t, s.experiment(ExperimentSelf, []float64{0, 0, 0}, 2000,
@@ -488,7 +488,7 @@ func TestPower(t *testing.T) {
 	}
 	require.Positive(t, found)
 	require.Less(t, twenty.Trials[1].Beyond, twenty.Trials[1].Found,
-		"2% is the least change that counts")
+		"2% is the minimum effect")
 	require.Equal(t, 30, twenty.Trials[3].Beyond, "10% is clearly above it")
 	require.Less(t, twenty.Trials[0].Share.Value, 0.5)
 	require.InDelta(t, 1, twenty.Trials[3].Share.Value, 0.1)
@@ -498,7 +498,7 @@ func TestPower(t *testing.T) {
 	rowOf(t, d, "added time, memory, loaded", 0.05)
 }
 
-func TestLeastChange(t *testing.T) {
+func TestMinEffect(t *testing.T) {
 	trials := func(found ...int) []Trials {
 		var list []Trials
 		for i, n := range found {
@@ -521,40 +521,40 @@ func TestLeastChange(t *testing.T) {
 		20:  "2%, found in 28 of 30 trials of memory with 20 repeats",
 		100: "2%, found in 28 of 30 trials of memory with 20 repeats",
 	} {
-		least, ok := d.LeastChange(repeats)
+		effect, ok := d.MinEffect(repeats)
 		require.True(t, ok)
-		require.Equal(t, want, least.String(), "%d repeats", repeats)
+		require.Equal(t, want, effect.String(), "%d repeats", repeats)
 	}
 
 	few := &Document{Power: []Power{{Class: "memory", Repeats: 20, Trials: trials(0, 1, 2, 26)},
 		{Class: "memory", Repeats: 10, Trials: trials(0, 1, 2, 3)}}}
-	least, ok := few.LeastChange(5)
+	effect, ok := few.MinEffect(5)
 	require.True(t, ok)
 	require.Equal(t, "10%, the largest change tried, and not even that was found in 90% of the "+
-		"trials of memory with 10 repeats, not measured below 10 repeats", least.String())
-	least, _ = few.LeastChange(100)
+		"trials of memory with 10 repeats, not measured below 10 repeats", effect.String())
+	effect, _ = few.MinEffect(100)
 	require.Equal(t, "10%, the largest change tried, and not even that was found in 90% of the "+
-		"trials of memory with 20 repeats", least.String())
+		"trials of memory with 20 repeats", effect.String())
 	few.Power[0].Trials = trials(0, 1, 2, 27)
-	least, _ = few.LeastChange(20)
-	require.Equal(t, "10%, found in 27 of 30 trials of memory with 20 repeats", least.String(),
+	effect, _ = few.MinEffect(20)
+	require.Equal(t, "10%, found in 27 of 30 trials of memory with 20 repeats", effect.String(),
 		"the trials that found it decide")
 	few.Power[1].Trials = trials(0, 1, 2, 28)
-	least, _ = few.LeastChange(20)
-	require.Equal(t, 20, least.Repeats, "of equal changes")
+	effect, _ = few.MinEffect(20)
+	require.Equal(t, 20, effect.Repeats, "of equal changes")
 
 	d.Power = append(d.Power, Power{Class: "sockets", Repeats: 20, Trials: trials(3, 3, 3, 30)})
-	least, _ = d.LeastChange(20)
-	require.Equal(t, "10%, found in 30 of 30 trials of sockets with 20 repeats", least.String(),
+	effect, _ = d.MinEffect(20)
+	require.Equal(t, "10%, found in 30 of 30 trials of sockets with 20 repeats", effect.String(),
 		"the class that shows least")
 	padded := &Document{Power: []Power{{Repeats: 20, Trials: trials(30, 30, 30, 30)}}}
-	_, ok = padded.LeastChange(20)
+	_, ok = padded.MinEffect(20)
 	require.False(t, ok, "of padded operations")
 
 	d.Quick = true
-	_, ok = d.LeastChange(20)
+	_, ok = d.MinEffect(20)
 	require.False(t, ok)
-	_, ok = new(Document).LeastChange(20)
+	_, ok = new(Document).MinEffect(20)
 	require.False(t, ok)
 }
 
@@ -584,7 +584,7 @@ func TestConcludeQuick(t *testing.T) {
 		require.False(t, f.Within, "six comparisons bound nothing")
 	}
 	require.Len(t, d.Power, 1)
-	_, ok := d.LeastChange(20)
+	_, ok := d.MinEffect(20)
 	require.False(t, ok)
 
 	empty := concluded(t)
@@ -670,7 +670,7 @@ func TestSummary(t *testing.T) {
 			"7.73%)",
 		"measured in turns, as ab does: over memory with 20 repeats, a change of 4.9% is " +
 			"detected in 27 of 30 trials (73.5 to 97.9%), and called worse against the default " +
-			"least change of 2% in 11",
+			"minimum effect of 2% in 11",
 		"the smallest detectable delay with 10 repeats is 100 ns (in 10 of 10 trials, 69.2 " +
 			"to 100%)",
 	}, d.Summary())

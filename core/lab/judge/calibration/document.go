@@ -150,8 +150,8 @@ type Trials struct {
 	// those in the wrong one.
 	Found int `json:"found"`
 	Wrong int `json:"wrong"`
-	// Beyond counts those that diff calls worse with its default least change, which a change must
-	// significantly exceed.
+	// Beyond counts those that diff calls worse with its default minimum effect, which a change
+	// must significantly exceed.
 	Beyond int `json:"beyond"`
 	// Share is Found over Count with its exact 95% interval (Clopper and Pearson 1934).
 	Share Estimate `json:"share"`
@@ -165,7 +165,7 @@ type FalseVerdicts struct {
 	Comparisons int `json:"comparisons"`
 	Tests       int `json:"tests"`
 	// False counts those in which any test was significant, and Beyond those in which any change
-	// was significantly beyond the least change that counts by default.
+	// was significantly beyond the default minimum effect.
 	False  int `json:"false"`
 	Beyond int `json:"beyond"`
 	// Share is False over Comparisons with its exact 95% interval. Within is set if the interval is

@@ -16,7 +16,7 @@ type Drift struct {
 	// Comparisons is how many were made, each of Repeats repeats a side.
 	Comparisons int `json:"comparisons"`
 	Repeats     int `json:"repeats"`
-	// Limit is the smallest least change, as a share, with which at most alpha of the comparisons
+	// Limit is the smallest minimum effect, as a share, with which at most alpha of the comparisons
 	// give a verdict. It is 0 if so few do with none.
 	Limit float64 `json:"limit"`
 }
@@ -58,8 +58,8 @@ func (d *Document) drift() (*Drift, error) {
 	}, nil
 }
 
-// driftOf returns the smallest least change with which diff gives no verdict on a block of e; ok is
-// false if it cannot compare. A verdict at one least change is one at every smaller one.
+// driftOf returns the smallest minimum effect with which diff gives no verdict on a block of e; ok
+// is false if it cannot compare. A verdict at one minimum effect is one at every smaller one.
 func (e *Experiment) driftOf(block int, alpha float64) (limit float64, ok bool, err error) {
 	verdict := func(steps int) bool {
 		o := compare.Defaults()

@@ -39,7 +39,7 @@ type method struct {
 var methods = []method{{"diff", (*Experiment).selfDiff}, {"along", (*Experiment).selfAlong},
 	{"ab", (*Experiment).selfAB}}
 
-// falseVerdicts compares equal cells in each way, with the least change 0 and with the default.
+// falseVerdicts compares equal cells in each way, with the minimum effect 0 and with the default.
 func (d *Document) falseVerdicts() ([]FalseVerdicts, error) {
 	rows := []FalseVerdicts{}
 	e := d.experiment(ExperimentSelf)

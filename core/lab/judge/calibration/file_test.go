@@ -280,7 +280,7 @@ func TestHostileConclusionsAreRefused(t *testing.T) {
 func show(d *Document) {
 	d.Summary()
 	for _, repeats := range []int{1, 10, 20, 1000} {
-		d.LeastChange(repeats)
+		d.MinEffect(repeats)
 	}
 	for i := range d.Recovery {
 		d.Recovery[i].Bias().Interval()
@@ -298,7 +298,7 @@ func show(d *Document) {
 			t.Share.Interval()
 		}
 	}
-	LeastChange([]Found{{Document: d}}, 10, 0.01)
+	MinEffectOf([]Found{{Document: d}}, 10, 0.01)
 }
 
 func FuzzParse(f *testing.F) {

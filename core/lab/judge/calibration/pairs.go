@@ -20,10 +20,10 @@ type Pairs struct {
 	// between them, as a share, in the metric in which it moved most: medians.
 	ApartS float64 `json:"apart_s"`
 	Moved  float64 `json:"moved"`
-	// Limit is the smallest least change, as a share, with which at most alpha of the pairs have a
-	// verdict.
+	// Limit is the smallest minimum effect, as a share, with which at most alpha of the pairs have
+	// a verdict.
 	Limit float64 `json:"limit"`
-	// False is the share of the pairs with a verdict, with the default least change.
+	// False is the share of the pairs with a verdict, with the default minimum effect.
 	False Estimate `json:"false"`
 	// Found is the share of the comparisons with a transport slower by Injected in which that is
 	// worse, over the pairs of Quiet sets, or of all sets if Quiet is 0.
@@ -55,20 +55,20 @@ func (d *Document) KeepPairs(p *Pairs, identity map[string]string) error {
 	return nil
 }
 
-// LeastChangeBetween returns the least change that counts between sets that were measured at
-// different times, and where it is from: least, or how far equal sets of one of the machines differ
-// beyond their control, if that is more.
-func LeastChangeBetween(found []Found, least float64, from string) (share float64, source string) {
+// MinEffectBetween returns the minimum effect between sets that were measured at different times,
+// and where it is from: share, or how far equal sets of one of the machines differ beyond their
+// control, if that is more.
+func MinEffectBetween(found []Found, share float64, from string) (float64, string) {
 	for i := range found {
 		d := found[i].Document
-		if d == nil || d.Pairs == nil || d.Pairs.Limit <= least {
+		if d == nil || d.Pairs == nil || d.Pairs.Limit <= share {
 			continue
 		}
-		least, from = d.Pairs.Limit, fmt.Sprintf("at most %s of the pairs of %d equal sets differ "+
+		share, from = d.Pairs.Limit, fmt.Sprintf("at most %s of the pairs of %d equal sets differ "+
 			"by more (calibration of %s, %s)", format.Share(d.Alpha), d.Pairs.Sets,
 			d.StartedAt.UTC().Format(time.DateOnly), found[i].origin())
 	}
-	return least, from
+	return share, from
 }
 
 func (d *Document) pairsSummary() string {
@@ -87,7 +87,7 @@ func (d *Document) pairsSummary() string {
 		format.Share(p.False.Value), p.False.Interval(), format.Share(p.Injected),
 		format.Share(p.Found.Value), of, p.Found.Interval())
 	if p.False.Value > d.Alpha {
-		text += fmt.Sprintf("; with a least change of %s, which diff uses, at most %s have one",
+		text += fmt.Sprintf("; with a minimum effect of %s, which diff uses, at most %s have one",
 			format.Share(p.Limit), format.Share(d.Alpha))
 	}
 	return text

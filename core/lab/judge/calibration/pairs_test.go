@@ -19,17 +19,17 @@ func somePairs(limit float64) *Pairs {
 		Quiet: 9, Found: estimate(0.85, 0.7, 0.95)}
 }
 
-// Equal sets of a machine decide the least change between sets if they differ by more.
+// Equal sets of a machine decide the minimum effect between sets if they differ by more.
 func TestLeastBetween(t *testing.T) {
 	found := seen(0.05, false)
-	share, from := LeastChangeBetween([]Found{found, {}}, 0.05, "some")
+	share, from := MinEffectBetween([]Found{found, {}}, 0.05, "some")
 	require.Equal(t, 0.05, share)
 	require.Equal(t, "some", from)
 	found.Document.Alpha, found.Document.Pairs = 0.05, somePairs(0.03)
-	share, _ = LeastChangeBetween([]Found{found}, 0.05, "some")
+	share, _ = MinEffectBetween([]Found{found}, 0.05, "some")
 	require.Equal(t, 0.05, share)
 	found.Document.Pairs.Limit = 0.12
-	share, from = LeastChangeBetween([]Found{{}, found}, 0.05, "some")
+	share, from = MinEffectBetween([]Found{{}, found}, 0.05, "some")
 	require.Equal(t, 0.12, share)
 	require.Equal(t, "at most 5% of the pairs of 21 equal sets differ by more (calibration of "+
 		"2026-03-04, calibration.json)", from)
@@ -46,9 +46,9 @@ func TestPairs(t *testing.T) {
 		"moved by 8% (medians): 8% of the pairs have a false verdict (1 to 20%); one transport " +
 		"slower by 10% is found in 85% of the pairs of 9 quiet sets (70 to 95%)"
 	require.Equal(t, []string{head +
-		"; with a least change of 12%, which diff uses, at most 5% have one"}, d.Summary())
+		"; with a minimum effect of 12%, which diff uses, at most 5% have one"}, d.Summary())
 	d.Pairs.False.Value = 0.05
-	require.NotContains(t, d.Summary()[0], "least change", "there are no more than alpha")
+	require.NotContains(t, d.Summary()[0], "minimum effect", "there are no more than alpha")
 	d.Pairs.Quiet = 0
 	require.Contains(t, d.Summary()[0], "in 85% of the pairs (70 to 95%)")
 

@@ -105,8 +105,8 @@ func loadName(c *set.Cell) string {
 }
 
 // trials cuts e into comparisons of so many consecutive rounds, and counts for each known change
-// those that found it: that it makes any of the metrics worse, at all and by more than the least
-// change. There are none if e is too short for one, or has no reference.
+// those that found it: that it makes any of the metrics worse, at all and by more than the
+// minimum effect. There are none if e is too short for one, or has no reference.
 func (e *Experiment) trials(repeats int, alpha float64, metrics ...string) ([]Trials, error) {
 	reference := e.reference()
 	rows := []Trials{}

@@ -110,7 +110,7 @@ func (d *Document) powerSummary() string {
 			return cmp.Compare(math.Abs(a.Known-0.05), math.Abs(b.Known-0.05))
 		})
 		parts = append(parts, fmt.Sprintf("over %s with %d repeats, a change of %s is detected "+
-			"in %d of %s (%s), and called worse against the default least change of %s in %d",
+			"in %d of %s (%s), and called worse against the default minimum effect of %s in %d",
 			class, p.Repeats, format.Share(t.Known), t.Found, format.Count(t.Count, "trial"),
 			t.Share.Interval(), format.Share(compare.Defaults().Floor), t.Beyond))
 	}

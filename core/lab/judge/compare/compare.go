@@ -21,12 +21,11 @@ import (
 // Options configure a comparison.
 type Options struct {
 	Alpha float64 // between 0 and 1
-	// Floor is the least change that counts, as a share. Every change is tested against it; with 0,
-	// any significant change counts.
+	// Floor is the minimum effect, as a share. Every change is tested against it; with 0, any
+	// significant change counts.
 	Floor float64
-	// Drift is the least change that counts between sets that were measured at different times if
-	// there is no control for it, as a share, if that is more than Floor. DriftFrom says where it
-	// is from.
+	// Drift is the minimum effect between sets that were measured at different times without a
+	// control, as a share, if that is more than Floor. DriftFrom says where it is from.
 	Drift     float64
 	DriftFrom string
 	// Same is the margin of the verdict [Same], as a share. A Floor above it, for a machine that
@@ -533,9 +532,9 @@ func isClocked(metric string) bool {
 
 var clocked = regexp.MustCompile(`_(p[0-9]+|max)$`)
 
-// withholdForClock makes a change ambiguous if it is beyond the least change that counts by less
-// than a step of the clock, which may be all of that. A step finer than the least change, or than
-// the margin of SAME, hides none that counts.
+// withholdForClock makes a change ambiguous if it is beyond the minimum effect by less than a step
+// of the clock, which may be all of that. A step finer than the minimum effect, or than the margin of SAME,
+// hides none that counts.
 func (c *Change) withholdForClock(o Options) {
 	if c.step == 0 {
 		return

@@ -286,7 +286,7 @@ func (r *Report) Moved() int {
 	return count(r.Changes, (*Change).MovedTooFar)
 }
 
-// Claim returns the smallest least change, as a share, with which no change would have a verdict.
+// Claim returns the smallest minimum effect, as a share, with which no change would have a verdict.
 func (r *Report) Claim() (claim float64) {
 	for _, list := range [][]Change{r.Transports, r.Changes} {
 		for i := range list {
@@ -338,7 +338,7 @@ func (r *Report) controlNotes(o Options) (notes []string) {
 		note := fmt.Sprintf("no control for %s, because of %s",
 			format.Count(without[reason], "change"), reason)
 		if o.DriftFrom != "" {
-			note += "; the least that counts there: " + format.Share(max(o.Floor, o.Drift)) +
+			note += "; the minimum effect there: " + format.Share(max(o.Floor, o.Drift)) +
 				", " + o.DriftFrom
 		}
 		notes = append(notes, note)

@@ -165,7 +165,7 @@ func TestTooFewOthers(t *testing.T) {
 	report, err = Diff(old, new, o)
 	require.NoError(t, err)
 	require.Zero(t, report.Count(Worse))
-	require.Equal(t, why+"; the least that counts there: 25%, seen", report.Notes[0])
+	require.Equal(t, why+"; the minimum effect there: 25%, seen", report.Notes[0])
 	report, err = Pairwise(old, new, o)
 	require.NoError(t, err)
 	require.Empty(t, report.Changes[0].Uncontrolled, "sides in turns need none")

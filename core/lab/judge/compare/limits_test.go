@@ -21,10 +21,10 @@ func maxErrors(alpha float64, trials int) float64 {
 	return alpha*n + 3*math.Sqrt(alpha*(1-alpha)*n)
 }
 
-// A true change of exactly the least that counts is called in at most alpha of the trials, in
+// A true change of exactly the minimum effect is called in at most alpha of the trials, in
 // either direction and whether the states were drawn alike or not. One well beyond it is found, and
 // is never called the wrong way.
-func TestLeastChangeIsTheLimitOfTheTest(t *testing.T) {
+func TestMinEffectIsTheLimitOfTheTest(t *testing.T) {
 	m := &machineState{r: rand.New(rand.NewPCG(20, 1)), start: time.Unix(0, 0)}
 	o := Defaults()
 	const trials = 400

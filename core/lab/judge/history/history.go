@@ -261,7 +261,7 @@ type PathChange struct {
 // Options say which series to make.
 type Options struct {
 	Metrics []string
-	// Floor is the least share by which a level must change to count.
+	// Floor is the share by which a level must change at least to count.
 	Floor float64
 }
 

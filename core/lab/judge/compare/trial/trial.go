@@ -33,7 +33,7 @@ type Trial struct {
 	LastAt time.Time `json:"last_at"`
 	// Repeats is the fewest of a cell.
 	Repeats int `json:"repeats"`
-	// Limit is the smallest least change, as a share, with which at most alpha of the comparisons
+	// Limit is the smallest minimum effect, as a share, with which at most alpha of the comparisons
 	// have a verdict.
 	Limit float64 `json:"limit"`
 	// Injected is the share by which the operations of a transport take longer.
@@ -94,7 +94,7 @@ type tally struct {
 type pair struct {
 	old, new int
 	tallies  map[string]*tally
-	limit    float64 // the smallest least change without a verdict
+	limit    float64 // the smallest minimum effect without a verdict
 	apart    time.Duration
 	last     time.Time
 	repeats  int

@@ -64,7 +64,7 @@ func TestTrial(t *testing.T) {
 		require.Greater(t, m.Found.Share, 0.9)
 	}
 
-	require.Less(t, trial.Limit, 0.02, "no more than the least change of 2% is claimed")
+	require.Less(t, trial.Limit, 0.02, "no more than the minimum effect of 2% is claimed")
 	require.Equal(t, []float64{3 * 3600, 10}, []float64{trial.ApartS, float64(trial.Repeats)})
 	require.Nil(t, trial.Quiet)
 

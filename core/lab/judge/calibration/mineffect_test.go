@@ -22,7 +22,7 @@ func seen(share float64, quick bool) Found {
 
 // Of several machines, the one that sees least decides. A change below the default never counts.
 // The text names the calibrations of all machines.
-func TestLeastChangeOfMachines(t *testing.T) {
+func TestMinEffectOfMachines(t *testing.T) {
 	unseen, stale := seen(0.05, false), seen(0.05, false)
 	unseen.Document.Power[0].Trials[0].Share.Value = 0.5
 	stale.Stale = "10 days old, made with version 1, and this is 2"
@@ -54,11 +54,11 @@ func TestLeastChangeOfMachines(t *testing.T) {
 			"6.2 of 2026-03-04, calibration.json)" +
 			"; no full calibration of another, kernel 6.1"},
 	} {
-		share, from := LeastChange(c.found, 10, 0.02)
+		share, from := MinEffectOf(c.found, 10, 0.02)
 		require.Equal(t, c.share, share)
 		require.Equal(t, c.from, from)
 	}
-	_, from := LeastChange([]Found{seen(0.05, false)}, 5, 0.02)
+	_, from := MinEffectOf([]Found{seen(0.05, false)}, 5, 0.02)
 	require.Contains(t, from, "with 10 repeats, not measured below 10 repeats (calibration")
 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 // On a machine that was not seen to find 5%, there is no verdict on 5%, unless the user wants one.
-func TestCalibrationSetsTheLeastChange(t *testing.T) {
+func TestCalibrationSetsTheMinEffect(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	here := machine.Identity{CPU: "some", Arch: "amd64"}
 	identity, err := set.Flatten(here)
@@ -36,7 +36,7 @@ func TestCalibrationSetsTheLeastChange(t *testing.T) {
 	}
 	cmd := diff(app.ExitRegression, old, slower)
 	const none = "the default; no full calibration of this machine"
-	require.Contains(t, cmd.Stdout, "note: least change that counts: 2%, "+none+
+	require.Contains(t, cmd.Stdout, "note: minimum effect: 2%, "+none+
 		"; --floor sets another\n")
 	require.NotContains(t, cmd.Stderr, "calibration", "the note says it")
 	require.Contains(t, diff(app.ExitRegression, old, slower, "--format", "markdown").Stdout, none)
@@ -46,11 +46,11 @@ func TestCalibrationSetsTheLeastChange(t *testing.T) {
 	cmd = diff(app.ExitOK, old, slower)
 	from := "found in 30 of 30 trials of memory with 10 repeats (calibration of 2026-03-04, " +
 		path + ")"
-	require.Contains(t, cmd.Stdout, "note: least change that counts: 20%, "+from+
+	require.Contains(t, cmd.Stdout, "note: minimum effect: 20%, "+from+
 		"; --floor sets another\n")
 	require.Contains(t, cmd.Stdout, "over 2 tests against changes of 20%")
 	require.NotContains(t, diff(app.ExitRegression, old, slower, "--floor", "2%").Stdout,
-		"least change that counts")
+		"minimum effect")
 
 	var report struct {
 		Floor float64
@@ -81,7 +81,7 @@ func TestCalibrationSetsTheLeastChange(t *testing.T) {
 	require.Zero(t, cmd.Execute("report", old, slower, "-o", page), cmd.Stderr)
 	text, err := os.ReadFile(page)
 	require.NoError(t, err)
-	require.Contains(t, string(text), "The least change that counts is 20%, "+from)
+	require.Contains(t, string(text), "The minimum effect is 20%, "+from)
 	require.Contains(t, string(text), "2026-03-04 05:06 UTC, transportbench ")
 
 	require.NoError(t, os.WriteFile(path, []byte(`{"kind": "calib`), 0o600))
@@ -109,6 +109,6 @@ func TestABUsesTheCalibration(t *testing.T) {
 	require.NoError(t, calibration.Write(path, clitest.CalibrationOf(here, 0.9)))
 	code, c = ab()
 	require.Equal(t, app.ExitOK, code, c.Stderr)
-	require.Contains(t, c.Stdout, "note: least change that counts: 90%, found in 30 of 30 trials "+
+	require.Contains(t, c.Stdout, "note: minimum effect: 90%, found in 30 of 30 trials "+
 		"of memory with 10 repeats (calibration of 2026-03-04, "+path+")")
 }

@@ -13,20 +13,20 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// LeastChange returns the least change that counts in comparisons of so many repeats a side: the
-// largest of those that the machines were seen to find, or standard if that is larger. from names
-// the calibration of each machine, the one that decided first, or says that there is none.
-func LeastChange(found []Found, repeats int, standard float64) (share float64, from string) {
+// MinEffectOf returns the minimum effect of comparisons of so many repeats a side: the largest of
+// those of the machines, or standard if that is larger. from names the calibration of each machine,
+// the one that decided first, or says that there is none.
+func MinEffectOf(found []Found, repeats int, standard float64) (share float64, from string) {
 	share = standard
-	least := make([]Least, len(found))
+	effects := make([]MinEffect, len(found))
 	decided := -1
 	for i, f := range found {
 		if f.Document == nil {
 			continue
 		}
-		least[i], _ = f.Document.LeastChange(repeats)
-		if least[i].Known > share {
-			share, decided = least[i].Known, i
+		effects[i], _ = f.Document.MinEffect(repeats)
+		if effects[i].Known > share {
+			share, decided = effects[i].Known, i
 		}
 	}
 	texts := []string{"the default"}
@@ -39,7 +39,7 @@ func LeastChange(found []Found, repeats int, standard float64) (share float64, f
 			machine = f.machine()
 			of = " of " + machine
 		}
-		if least[i].Count == 0 {
+		if effects[i].Count == 0 {
 			text := "no full calibration of " + machine
 			if f.Document != nil && !f.Document.Quick {
 				text += " says what is found: that of " + f.Document.StartedAt.UTC().Format(
@@ -51,19 +51,19 @@ func LeastChange(found []Found, repeats int, standard float64) (share float64, f
 		source := fmt.Sprintf(" (calibration%s of %s, %s)", of,
 			f.Document.StartedAt.UTC().Format(time.DateOnly), f.origin())
 		if i == decided {
-			texts[0] = least[i].basis() + source
+			texts[0] = effects[i].basis() + source
 		} else {
-			texts = append(texts, "seen: "+least[i].String()+source)
+			texts = append(texts, "seen: "+effects[i].String()+source)
 		}
 	}
 	return share, strings.Join(texts, "; ")
 }
 
-// Along compares the values of an option as [compare.Along] does. Leads must exceed the least
-// change that counts, which is from the calibrations of the set's machines.
+// Along compares the values of an option as [compare.Along] does. Leads must exceed the
+// minimum effect, which is from the calibrations of the set's machines.
 func Along(found []Found, s *set.Set, axis string, o compare.Options) (*compare.Ranking, error) {
 	var from string
-	o.Floor, from = LeastChange(found, Repeats(nil, s), o.Floor)
+	o.Floor, from = MinEffectOf(found, Repeats(nil, s), o.Floor)
 	ranking, err := compare.Along(s, axis, o)
 	if err != nil {
 		return nil, err
@@ -111,8 +111,8 @@ func (f *Found) origin() string {
 	return f.Path + ", " + f.Stale
 }
 
-// Least is the smallest change that comparisons were seen to find on a machine.
-type Least struct {
+// MinEffect is the smallest change that comparisons were seen to find on a machine.
+type MinEffect struct {
 	// Trials are those of the change, which is Known, with Repeats repeats a side.
 	Trials
 	Class   string // of operations
@@ -125,33 +125,33 @@ type Least struct {
 }
 
 // String returns the change and what is known of it.
-func (l Least) String() string { return format.Share(l.Known) + ", " + l.basis() }
+func (m MinEffect) String() string { return format.Share(m.Known) + ", " + m.basis() }
 
 // basis says in how many trials, and of what, the change was found.
-func (l Least) basis() string {
-	repeats := format.Count(l.Repeats, "repeat")
-	text := fmt.Sprintf("found in %d of %s of %s with %s", l.Found,
-		format.Count(l.Count, "trial"), l.Class, repeats)
-	if !l.Seen {
+func (m MinEffect) basis() string {
+	repeats := format.Count(m.Repeats, "repeat")
+	text := fmt.Sprintf("found in %d of %s of %s with %s", m.Found,
+		format.Count(m.Count, "trial"), m.Class, repeats)
+	if !m.Seen {
 		text = fmt.Sprintf(
 			"the largest change tried, and not even that was found in %s of the trials of %s with "+
-				"%s", format.Share(foundShare), l.Class, repeats)
+				"%s", format.Share(foundShare), m.Class, repeats)
 	}
-	if l.Fewer {
+	if m.Fewer {
 		text += ", not measured below " + repeats
 	}
 	return text
 }
 
-// LeastChange returns the smallest known change that comparisons of so many repeats a side find on
+// MinEffect returns the smallest known change that comparisons of so many repeats a side find on
 // this machine: in at least 90% of the trials on quiet processors with at most that many repeats,
 // as every larger change. If none was, it is the largest change of the trials: the machine may not
 // even show that one. With fewer repeats than all trials have, those with the fewest count: fewer
 // repeats do not show more. Of the classes of operations, it is that of the one that shows least.
 // ok is false for a quick calibration, and without trials of operations that were not padded.
-func (d *Document) LeastChange(repeats int) (least Least, ok bool) {
+func (d *Document) MinEffect(repeats int) (largest MinEffect, ok bool) {
 	if d.Quick {
-		return Least{}, false
+		return MinEffect{}, false
 	}
 	classes := map[string][]Power{}
 	for _, p := range d.Measured() {
@@ -160,33 +160,34 @@ func (d *Document) LeastChange(repeats int) (least Least, ok bool) {
 		}
 	}
 	for _, class := range slices.Sorted(maps.Keys(classes)) {
-		if l := leastChangeOf(classes[class], repeats); !ok || l.Known > least.Known {
-			least, ok = l, true
+		if m := smallestOf(classes[class], repeats); !ok || m.Known > largest.Known {
+			largest, ok = m, true
 		}
 	}
-	return least, ok
+	return largest, ok
 }
 
-// leastChangeOf is [Document.LeastChange] for one class of operations.
-func leastChangeOf(quiet []Power, repeats int) (least Least) {
+// smallestOf is [Document.MinEffect] for one class of operations.
+func smallestOf(quiet []Power, repeats int) (smallest MinEffect) {
 	slices.SortFunc(quiet, func(a, b Power) int { return cmp.Compare(a.Repeats, b.Repeats) })
 	for i, p := range quiet {
 		if i > 0 && p.Repeats > repeats {
 			break
 		}
-		l := Least{Class: p.Class, Repeats: p.Repeats, Fewer: p.Repeats > repeats}
-		if l.Trials, l.Seen = smallestFound(p.Trials); !l.Seen {
-			l.Trials = p.Trials[len(p.Trials)-1]
+		m := MinEffect{Class: p.Class, Repeats: p.Repeats, Fewer: p.Repeats > repeats}
+		if m.Trials, m.Seen = smallestFound(p.Trials); !m.Seen {
+			m.Trials = p.Trials[len(p.Trials)-1]
 		}
 		// Of equal changes, the trials with the most repeats are the most like the comparison.
-		if i == 0 || l.Seen && (!least.Seen || l.Known <= least.Known) || !l.Seen && !least.Seen {
-			least = l
+		if i == 0 || m.Seen && (!smallest.Seen || m.Known <= smallest.Known) ||
+			!m.Seen && !smallest.Seen {
+			smallest = m
 		}
 	}
-	return least
+	return smallest
 }
 
-// Repeats returns the least number of repeats of the measured cells whose configuration all sets
+// Repeats returns the smallest number of repeats of the measured cells whose configuration all sets
 // have, or of all measured cells if they have none in common. The options in ignore do not count.
 func Repeats(ignore []string, sets ...*set.Set) int {
 	// the number of the last set that has the configuration, if all before have it

@@ -1,0 +1,67 @@
+package comparison
+
+import (
+	"transportbench/cmd/transportbench/internal/app"
+	"transportbench/core/lab/judge/calibration"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/set"
+)
+
+// MinEffect is the minimum effect of a comparison: the user's choice, or from calibrations.
+type MinEffect struct {
+	chosen bool
+	found  []calibration.Found
+}
+
+// FindMinEffect looks for calibrations, unless the user has chosen the minimum effect, and notes
+// those that it cannot use.
+func FindMinEffect(a *app.App, c *Flags, find func() []calibration.Found) MinEffect {
+	if c.floor != "" {
+		return MinEffect{chosen: true}
+	}
+	m := MinEffect{found: find()}
+	noted := map[string]bool{} // a file may be of no use for several machines
+	for _, f := range m.found {
+		for _, why := range f.Unused {
+			if !noted[why] {
+				a.Note("%s", why)
+			}
+			noted[why] = true
+		}
+	}
+	return m
+}
+
+// Of returns the minimum effect with so many repeats, and where it is from if not from the user.
+func (m MinEffect) Of(o compare.Options, repeats int) (share float64, from string) {
+	if m.chosen {
+		return o.Floor, ""
+	}
+	return calibration.MinEffectOf(m.found, repeats, compare.Defaults().Floor)
+}
+
+// Along compares the values of an option within a set. Leads must exceed the minimum effect.
+func (m MinEffect) Along(s *set.Set, axis string, o compare.Options) (*compare.Ranking, error) {
+	if m.chosen {
+		return compare.Along(s, axis, o)
+	}
+	return calibration.Along(m.found, s, axis, o)
+}
+
+// Between returns the minimum effect between two sets that were measured at different times, and
+// where it is from. It is no less than share.
+func (m MinEffect) Between(share float64, from string) (float64, string) {
+	if m.chosen {
+		return share, from
+	}
+	return calibration.MinEffectBetween(m.found, share, from)
+}
+
+// Drift returns the minimum effect between sets of different times without a control, and where it
+// is from; 0 if the user has chosen the minimum effect.
+func (m MinEffect) Drift() (share float64, from string) {
+	if m.chosen {
+		return 0, ""
+	}
+	return calibration.DriftOf(m.found)
+}
