@@ -336,12 +336,14 @@ func median(values []float64) float64 {
 // stateOf returns a function that maps a window to the machine's state: on a virtual machine
 // processors may be near each other in some windows and far in others.
 func stateOf(windows []result.Repeat) func(result.Repeat) string {
-	var bounces []float64
+	var distances []float64
 	for _, w := range windows {
-		bounces = append(bounces, w.Before.Bounce, w.After.Bounce)
+		distances = append(distances, w.Before.CoreDistance, w.After.CoreDistance)
 	}
-	states := state.Find(bounces)
-	return func(w result.Repeat) string { return states.Of(w.Before.Bounce, w.After.Bounce) }
+	states := state.Find(distances)
+	return func(w result.Repeat) string {
+		return states.Of(w.Before.CoreDistance, w.After.CoreDistance)
+	}
 }
 
 // requireFlatLatency compares the last quarter of windows with the first, in each state of the

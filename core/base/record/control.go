@@ -155,10 +155,10 @@ type Probe struct {
 	transport.Probe
 }
 
-// ProbeBounce is the kind of a probe of the machine's state: the threads bounce a cache line,
-// whatever the transport. The runtime answers it itself, and returns transport.ErrUnsupported if
-// the ranks do not share memory.
-const ProbeBounce transport.ProbeKind = "bounce"
+// ProbeDistance is the kind of a probe of the core distance: the threads pass a cache line back and
+// forth, whatever the transport. The runtime answers it itself, and returns
+// transport.ErrUnsupported if the ranks do not share memory.
+const ProbeDistance transport.ProbeKind = "bounce"
 
 // ProbeTransport and ProbeTransportRate are the kinds of probes in which the threads call each
 // other over the transport without the harness: one call at a time, or several in flight. The

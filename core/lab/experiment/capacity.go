@@ -107,8 +107,8 @@ func capacityWindows(c *set.Cell) ([]result.Window, error) {
 	windows := make([]result.Window, len(throughput))
 	for i, w := range c.Windows {
 		windows[i] = result.Window{
-			StartedAt: w.StartedAt, Throughput: throughput[i], BounceBefore: w.BounceBefore,
-			BounceAfter: w.BounceAfter,
+			StartedAt: w.StartedAt, Throughput: throughput[i], DistanceBefore: w.DistanceBefore,
+			DistanceAfter: w.DistanceAfter,
 		}
 	}
 	return windows, nil
@@ -116,16 +116,16 @@ func capacityWindows(c *set.Cell) ([]result.Window, error) {
 
 // capacityStates returns the states of the machine that the windows of all capacities show.
 func (s *sweep) capacityStates() state.States {
-	var bounces []float64
+	var distances []float64
 	for i := range s.Plan.Cells {
 		if !s.Plan.Cells[i].isReference {
 			continue
 		}
 		for _, w := range s.store.cells[i].cell.Windows {
-			bounces = append(bounces, w.BounceBefore, w.BounceAfter)
+			distances = append(distances, w.DistanceBefore, w.DistanceAfter)
 		}
 	}
-	return state.Find(bounces)
+	return state.Find(distances)
 }
 
 // capacityOf returns the capacity that follows from windows at [config.RateMax]. A closed loop
@@ -140,7 +140,7 @@ func (s *sweep) capacityStates() state.States {
 func capacityOf(windows []result.Window, states state.States, share float64) *result.Capacity {
 	by := map[string][]float64{}
 	for _, w := range windows {
-		name := states.Of(w.BounceBefore, w.BounceAfter)
+		name := states.Of(w.DistanceBefore, w.DistanceAfter)
 		by[name] = append(by[name], w.Throughput)
 	}
 	longest := 0 // windows in one state

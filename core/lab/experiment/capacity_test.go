@@ -44,15 +44,15 @@ func (m *capacities) measure(_ context.Context, c config.Config, _ runner.Observ
 	if err := m.fail[c.Transport]; err != nil {
 		return nil, err
 	}
-	throughput, bounce := 1000+100*float64(m.starts[c.Transport]), 50.0
+	throughput, distance := 1000+100*float64(m.starts[c.Transport]), 50.0
 	if m.starts[c.Transport]++; m.starts[c.Transport] <= m.far[c.Transport] {
-		throughput, bounce = throughput/4, 300
+		throughput, distance = throughput/4, 300
 	}
 	if c.Transport == "erpc" {
 		throughput /= 10
 	}
 	r := measured(c, throughput)
-	r.Repeats[0].Before.Bounce, r.Repeats[0].After.Bounce = bounce, bounce
+	r.Repeats[0].Before.CoreDistance, r.Repeats[0].After.CoreDistance = distance, distance
 	return r, nil
 }
 
@@ -150,7 +150,7 @@ func TestCapacityOfTheSlowestState(t *testing.T) {
 			require.Equal(t, "far", c.Capacity.State)
 			require.Equal(t, 2, c.Capacity.Throughput.N)
 			require.Len(t, c.Capacity.Windows, 6)
-			require.Equal(t, 300.0, c.Capacity.Windows[0].BounceBefore)
+			require.Equal(t, 300.0, c.Capacity.Windows[0].DistanceBefore)
 		case "erpc rate=50%":
 			require.Equal(t, "near", c.Capacity.State)
 			require.Equal(t, 6, c.Capacity.Throughput.N)
@@ -198,15 +198,15 @@ func TestRateOfTheMergedCell(t *testing.T) {
 func TestCapacityByState(t *testing.T) {
 	states := state.Find([]float64{50, 51, 52, 300, 310, 320})
 	require.Equal(t, []string{"near", "far"}, states.Names())
-	windows := func(bounce float64, throughput ...float64) (list []result.Window) {
+	windows := func(distance float64, throughput ...float64) (list []result.Window) {
 		for _, x := range throughput {
-			list = append(list, result.Window{Throughput: x, BounceBefore: bounce,
-				BounceAfter: bounce})
+			list = append(list, result.Window{Throughput: x, DistanceBefore: distance,
+				DistanceAfter: distance})
 		}
 		return list
 	}
 	near := windows(50, 100, 110, 120, 130, 140, 150)
-	mixed := []result.Window{{Throughput: 20, BounceBefore: 50, BounceAfter: 300}}
+	mixed := []result.Window{{Throughput: 20, DistanceBefore: 50, DistanceAfter: 300}}
 	for name, c := range map[string]struct {
 		windows []result.Window
 		states  state.States

@@ -319,7 +319,8 @@ func TestUnfinishedCellsAreJudgedOnce(t *testing.T) {
 			return nil, ctx.Err()
 		}
 		r := measured(c, 1e6)
-		r.Repeats[0].Before.Bounce, r.Repeats[0].After.Bounce, r.Repeats[0].Mixed = 50, 500, true
+		r.Repeats[0].Before.CoreDistance, r.Repeats[0].After.CoreDistance = 50, 500
+		r.Repeats[0].Mixed = true
 		r.Checks = []result.Finding{{Name: "mixed", Severity: result.Warning,
 			Message: "1 of 1 windows"}}
 		return r, nil

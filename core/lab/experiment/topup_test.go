@@ -17,14 +17,14 @@ import (
 
 const far, near = 200.0, 50.0 // ns
 
-// bounced measures with the bounce that of returns for the n-th run of a transport, from 0.
-func bounced(of func(transport string, n int) float64) (Measure, map[string]int) {
+// atDistance measures at the core distance that of returns for the n-th run of a transport, from 0.
+func atDistance(of func(transport string, n int) float64) (Measure, map[string]int) {
 	runs := map[string]int{}
 	return func(_ context.Context, c config.Config, _ runner.Observer) (*result.Result, error) {
 		r := measured(c, 1e6)
-		bounce := of(c.Transport, runs[c.Transport])
+		distance := of(c.Transport, runs[c.Transport])
 		runs[c.Transport]++
-		r.Repeats[0].Before.Bounce, r.Repeats[0].After.Bounce = bounce, bounce
+		r.Repeats[0].Before.CoreDistance, r.Repeats[0].After.CoreDistance = distance, distance
 		time.Sleep(time.Second)
 		return r, nil
 	}, runs
@@ -35,7 +35,7 @@ func TestTopUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, w := t.TempDir(), new(watcher)
 		p := plan(t, "repeats: 10\naxes: {transport: [shm, erpc]}\n")
-		measure, runs := bounced(func(transport string, n int) float64 {
+		measure, runs := atDistance(func(transport string, n int) float64 {
 			if transport == "erpc" && n < 5 || n < 2 {
 				return far
 			}
@@ -104,7 +104,7 @@ func TestTopUpOfDisturbedWindows(t *testing.T) {
 func TestTopUpEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := plan(t, "repeats: 30\naxes: {transport: [shm, erpc]}\n")
-		measure, runs := bounced(func(transport string, n int) float64 {
+		measure, runs := atDistance(func(transport string, n int) float64 {
 			if transport == "erpc" && n >= 3 {
 				return far
 			}

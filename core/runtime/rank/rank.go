@@ -303,7 +303,7 @@ func (r *Rank) probe(ctx context.Context, t *thread, peer transport.PeerID,
 	probe record.Probe) (transport.Floor, error) {
 	ofMemory := r.transport.Properties().Medium == transport.MediumMemory &&
 		(probe.Kind == transport.ProbeMedium || probe.Kind == transport.ProbeRate)
-	if probe.Kind == record.ProbeBounce || ofMemory {
+	if probe.Kind == record.ProbeDistance || ofMemory {
 		caller, server := probe.Near, probe.Far
 		if !probe.Initiate {
 			caller, server = server, caller

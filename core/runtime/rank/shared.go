@@ -167,7 +167,7 @@ func (s *shared) segment(rank int) (memory []byte, missing string) {
 }
 
 // pair returns where a caller and a daemon probe.
-func (s *shared) pair(caller, server record.Thread) (bounce *atomic.Uint64, lines *floor.Lines,
+func (s *shared) pair(caller, server record.Thread) (word *atomic.Uint64, lines *floor.Lines,
 	missing string) {
 	b, missing := s.segment(server.Rank)
 	if b == nil {

@@ -78,13 +78,13 @@ func TestRuntimeProbes(t *testing.T) {
 	for _, medium := range []string{transport.MediumMemory, transport.MediumTCP} {
 		ranks := cluster(t, ofMedium{memory.NewDriver(), medium}, cfg,
 			config.IdleYield)
-		for _, kind := range []transport.ProbeKind{record.ProbeBounce, transport.ProbeMedium,
+		for _, kind := range []transport.ProbeKind{record.ProbeDistance, transport.ProbeMedium,
 			transport.ProbeRate, transport.ProbeLibrary} {
 			f, err := probePair(t, ranks, caller, server,
 				transport.Probe{Kind: kind, Duration: time.Millisecond, Forth: 16, Back: 48,
 					InFlight: 8})
 			if kind == transport.ProbeLibrary || medium != transport.MediumMemory &&
-				kind != record.ProbeBounce {
+				kind != record.ProbeDistance {
 				require.ErrorIs(t, err, transport.ErrUnsupported, "%s %s", medium, kind)
 				continue
 			}
@@ -110,11 +110,11 @@ func TestSharedPairs(t *testing.T) {
 							!server.id.IsDaemon() || caller.id.IsDaemon() && !cfg.Proxied() {
 							continue
 						}
-						bounce, near, missing := ranks[r].shared.pair(caller.id, server.id)
+						word, near, missing := ranks[r].shared.pair(caller.id, server.id)
 						require.Empty(t, missing)
 						theirs, far, missing := other.shared.pair(caller.id, server.id)
 						require.Empty(t, missing)
-						bounce.Add(1)
+						word.Add(1)
 						near.Control.Add(1)
 						require.EqualValues(t, 1, theirs.Load(), "%v calls %v", caller.id,
 							server.id)
@@ -135,9 +135,9 @@ func TestSharedPairs(t *testing.T) {
 		require.Empty(t, missing)
 		require.Len(t, memory, daemonMemory)
 		require.Equal(t, make([]byte, daemonMemory), memory)
-		bounce, _, missing := ranks[0].shared.pair(record.Thread{Rank: 9, Daemon: -1},
+		word, _, missing := ranks[0].shared.pair(record.Thread{Rank: 9, Daemon: -1},
 			record.Thread{Rank: 0, Client: -1})
-		require.Nil(t, bounce)
+		require.Nil(t, word)
 		require.NotEmpty(t, missing)
 	}
 }
@@ -190,7 +190,7 @@ func TestSharedIsNotTrusted(t *testing.T) {
 	server, caller := record.Thread{Rank: 0, Daemon: 0, Client: -1},
 		record.Thread{Rank: 1, Daemon: -1, Client: 0}
 	segment, _ := ranks[0].shared.segment(0)
-	for _, kind := range []transport.ProbeKind{record.ProbeBounce, transport.ProbeMedium,
+	for _, kind := range []transport.ProbeKind{record.ProbeDistance, transport.ProbeMedium,
 		transport.ProbeRate} {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 		var all sync.WaitGroup

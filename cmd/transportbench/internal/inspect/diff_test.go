@@ -67,13 +67,13 @@ func TestDiffExitCodes(t *testing.T) {
 			}
 		}
 	}, 1e6, 2e6)
-	in := func(bounce float64) func(*set.Set) {
+	in := func(distance float64) func(*set.Set) {
 		return func(s *set.Set) {
 			for i := range s.Cells {
 				for launch := range 10 {
 					s.Cells[i].Windows = append(s.Cells[i].Windows, set.Window{
 						StartedAt: time.Unix(int64(launch), 0), Launch: launch,
-						BounceBefore: bounce, BounceAfter: bounce,
+						DistanceBefore: distance, DistanceAfter: distance,
 					})
 				}
 			}

@@ -30,8 +30,8 @@ func calibrated(_ context.Context, req runner.Request, obs runner.Observer) (*re
 	delay, _ := time.ParseDuration(req.Config.Options["delay"])
 	operation := 200 + float64(delay) + float64(req.Config.Burn)
 	repeat := result.Repeat{
-		StartedAt: time.Now(), Before: result.Readings{Bounce: 50},
-		After: result.Readings{Bounce: 50},
+		StartedAt: time.Now(), Before: result.Readings{CoreDistance: 50},
+		After: result.Readings{CoreDistance: 50},
 		Samples: map[string]float64{
 			result.Throughput: 1e9 / operation, result.LatencyMean: operation,
 			result.LatencyP50: operation,

@@ -22,11 +22,11 @@ func twoStates(t *testing.T) *set.Set {
 		r := fake(t, load{transport: "shm", inFlight: inFlight, size: 32}, 8, 1, uint64(i))
 		for j := range r.Repeats {
 			repeat := &r.Repeats[j]
-			repeat.Before.Bounce, repeat.After.Bounce = 50, 52
+			repeat.Before.CoreDistance, repeat.After.CoreDistance = 50, 52
 			repeat.Samples[result.FloorRatio], repeat.Samples[result.OpTimeRatio] = 5, 5
 			if j >= 5 {
 				repeat.Samples[result.FloorRatio], repeat.Samples[result.OpTimeRatio] = 2, 2
-				repeat.Before.Bounce, repeat.After.Bounce = 400, 410
+				repeat.Before.CoreDistance, repeat.After.CoreDistance = 400, 410
 				repeat.Samples[result.Throughput] /= 2
 			}
 			repeat.Samples[result.LibraryRatio], repeat.Samples[result.BareRatio] = 1.5, 1.31

@@ -87,9 +87,9 @@ func setOf(t *testing.T, cells ...drawn) *set.Set {
 		r.Config.InFlight, r.Repeats = 1, nil
 		r.Config.Repeats = c.near + c.far
 		for i := range c.near + c.far {
-			bounce, rate, ratio := 300+float64(i)/10, c.farRate, c.nearRatio/2
+			distance, rate, ratio := 300+float64(i)/10, c.farRate, c.nearRatio/2
 			if i >= c.far {
-				bounce, rate, ratio = 50+float64(i)/10, c.nearRate, c.nearRatio
+				distance, rate, ratio = 50+float64(i)/10, c.nearRate, c.nearRatio
 			}
 			r.Repeats = append(r.Repeats,
 				result.Repeat{Launch: i, StartedAt: time.Unix(int64(i), 0),
@@ -97,8 +97,8 @@ func setOf(t *testing.T, cells ...drawn) *set.Set {
 						result.Throughput: rate, result.LatencyP50: 1e9 / rate,
 						result.Floor: 1e9 / rate / ratio, result.FloorRatio: ratio,
 						result.Bare: 1e9 / rate / 2, result.BareRatio: 2,
-					}, Before: result.Readings{Bounce: bounce},
-					After: result.Readings{Bounce: bounce}})
+					}, Before: result.Readings{CoreDistance: distance},
+					After: result.Readings{CoreDistance: distance}})
 		}
 		require.NoError(t, s.Add(r))
 	}

@@ -14,12 +14,13 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// capacityOf returns a capacity of windows with these bounces, of which the first is in the state.
-func capacityOf(share, value float64, in string, bounces ...float64) *result.Capacity {
+// capacityOf returns a capacity of windows with these core distances, of which the first is in the
+// state.
+func capacityOf(share, value float64, in string, distances ...float64) *result.Capacity {
 	c := &result.Capacity{Share: share, Rate: share * value, Value: value, State: in}
-	for _, bounce := range bounces {
-		c.Windows = append(c.Windows, result.Window{Throughput: value, BounceBefore: bounce,
-			BounceAfter: bounce})
+	for _, distance := range distances {
+		c.Windows = append(c.Windows, result.Window{Throughput: value, DistanceBefore: distance,
+			DistanceAfter: distance})
 	}
 	of := c.Windows
 	if in != "" {
@@ -56,12 +57,12 @@ func TestOpenLoops(t *testing.T) {
 			// highest rate.
 			closed := !r.Config.Rate.Offers()
 			far := (one.transport == "shm" || closed) && i >= 8
-			bounce, served := 50.0, one.rate
+			distance, served := 50.0, one.rate
 			if closed {
 				served = 1e6
 			}
 			if far {
-				bounce = 300
+				distance = 300
 			}
 			if far && (one.capacity != nil || closed) {
 				served /= 2
@@ -79,7 +80,7 @@ func TestOpenLoops(t *testing.T) {
 					h.Record(uint64(1000 + j%100))
 				}
 			}
-			readings := result.Readings{Bounce: bounce}
+			readings := result.Readings{CoreDistance: distance}
 			r.Repeats = append(r.Repeats, result.Repeat{Launch: i, Response: h.Encode(),
 				Before: readings, After: readings, Samples: map[string]float64{
 					result.Throughput: served, result.OfferedLoad: one.rate,
@@ -109,9 +110,9 @@ func TestOpenLoopsByMedianInCommonState(t *testing.T) {
 		r := sample(one.transport, "kv", 20e3)
 		r.Config.Rate, r.Repeats = 20e3, nil
 		for i := range one.near + one.far {
-			bounce, took := 50.0, one.nearNS
+			distance, took := 50.0, one.nearNS
 			if i >= one.near {
-				bounce, took = 300, one.farNS
+				distance, took = 300, one.farNS
 			}
 			h := record.NewHistogram()
 			for j := range 1000 {
@@ -121,7 +122,7 @@ func TestOpenLoopsByMedianInCommonState(t *testing.T) {
 					h.Record(took)
 				}
 			}
-			readings := result.Readings{Bounce: bounce}
+			readings := result.Readings{CoreDistance: distance}
 			r.Repeats = append(r.Repeats, result.Repeat{Launch: i, Response: h.Encode(),
 				Before: readings, After: readings,
 				Samples: map[string]float64{result.Throughput: 20e3, result.OfferedLoad: 20e3}})

@@ -71,7 +71,7 @@ func Result(r *result.Result) *doc.Doc {
 var details = []string{result.LatencyMean, result.LatencyMax, result.ResponseMax,
 	result.ScheduleLagP99, result.EmptyLoops, result.Library, result.Bare, result.BareRate,
 	result.WitnessRoundTrip, result.WitnessRate, result.BusyPerOp, result.ProcessCPUPerOp,
-	result.KernelPerOp, result.HarnessOverhead, result.Bounce, result.Steal, result.Stalled,
+	result.KernelPerOp, result.HarnessOverhead, result.CoreDistance, result.Steal, result.Stalled,
 	result.GapLimit, result.VerifyCost, result.ClientFairness, result.CopiesPerOp,
 	result.CopiedBytesPerOp, result.ChecksummedBytesPerOp, result.SyscallsPerOp,
 	result.KernelBytesPerOp, result.DoorbellsPerOp, result.HarnessBytesPerOp, result.Threads}

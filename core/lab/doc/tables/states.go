@@ -30,7 +30,7 @@ func writeStates(out *doc.Doc, closed []*set.Cell, loads loads, states state.Cla
 		t.Row(append(row, windowsByState(states.Divide(c.Windows)))...)
 	}
 	if len(t.Rows) > 0 {
-		out.Line("states are from the bounces around each window; x floor: p50/floor or " +
+		out.Line("states are from the core distances around each window; x floor: p50/floor or " +
 			"op/floor in that state\n")
 		out.Add(t)
 	}

@@ -207,11 +207,11 @@ func TestChecksFail(t *testing.T) {
 			}
 			each(e, func(*result.Repeat) {})
 		}, 0.333, "in 2 of 6 windows the transport was faster than the floor of its medium, by " +
-			"20% at most: the bounces show one state"},
+			"20% at most: the core distances show one state"},
 		{"floor_beaten", func(e *evidence) {
 			each(e, func(r *result.Repeat) {
-				r.Before.Medium, r.After.Medium, r.After.Bounce = &transport.Floor{RoundTrip: 2000},
-					&transport.Floor{RoundTrip: 2000}, 0
+				r.Before.Medium = &transport.Floor{RoundTrip: 2000}
+				r.After.Medium, r.After.CoreDistance = &transport.Floor{RoundTrip: 2000}, 0
 			})
 		}, 1, "by 50% at most: the probes were disturbed, or saw another state"},
 		{"floor_beaten", func(e *evidence) {
@@ -258,7 +258,7 @@ func TestChecksFail(t *testing.T) {
 			}
 			e.Result.Repeats[2].Samples[result.LatencyP50] = 1500
 			e.Result.Repeats[3].Samples[result.LatencyP50] = 1500
-		}, 0.333, "2 of 6 windows are mixed: the bounce between the processors changed by more " +
+		}, 0.333, "2 of 6 windows are mixed: the core distance changed by more " +
 			"than 2x around them; 4 windows were measured again; without them p50 is 1.25 us " +
 			"instead of 1.50 us"},
 		{"disturbed_windows", func(e *evidence) {
@@ -783,7 +783,7 @@ func TestChecksThatAreNotJudged(t *testing.T) {
 			each(e, func(r *result.Repeat) { r.Machine.Processors = 0 })
 		}, "does not report"},
 		{"mixed", good, func(e *evidence) {
-			each(e, func(r *result.Repeat) { r.After.Bounce = 0 })
+			each(e, func(r *result.Repeat) { r.After.CoreDistance = 0 })
 		}, "was not measured"},
 		{"preempted", good, func(e *evidence) {
 			client(e).Thread.CPUNS = 1

@@ -10,8 +10,8 @@ import (
 
 // Beside says what a run measures beside its windows.
 type Beside struct {
-	// StateOnly measures windows and the state of the machine around them, which the bounces show.
-	// It leaves out the overhead of the harness and the floors. It is for many short launches of
+	// StateOnly measures windows and the core distances around them. It leaves out the overhead of
+	// the harness and the floors. It is for many short launches of
 	// which only differences between windows are used; their results are not for users.
 	StateOnly bool
 	// Witness asks for a reference tool beside the windows (package witness).
@@ -71,8 +71,8 @@ func overheadPlanned(c config.Config, b Beside) time.Duration {
 // probesPlanned is the planned time of the probes on one side of a window.
 func probesPlanned(c config.Config, b Beside) time.Duration {
 	if b.StateOnly {
-		return beside(c, bounceTime)
+		return beside(c, distanceTime)
 	}
 	kinds := time.Duration(len(floorKinds) + 1) // and that of the transport alone
-	return beside(c, bounceTime+kinds*(floorTime+bounceTime))
+	return beside(c, distanceTime+kinds*(floorTime+distanceTime))
 }

@@ -126,10 +126,10 @@ func histogram(t *testing.T, values ...uint64) string {
 	return text
 }
 
-// readings has a bounce, the floors of the medium and its rate, and a round trip of the library.
-func readings(bounce, medium, rate, library float64) result.Readings {
+// readings has a distance, the floors of the medium and its rate, and a round trip of the library.
+func readings(distance, medium, rate, library float64) result.Readings {
 	return result.Readings{
-		Bounce: bounce, Medium: &transport.Floor{RoundTrip: medium},
+		CoreDistance: distance, Medium: &transport.Floor{RoundTrip: medium},
 		Rate: &transport.Floor{PerOp: rate}, Library: &transport.Floor{RoundTrip: library},
 	}
 }

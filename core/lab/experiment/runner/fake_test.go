@@ -92,8 +92,8 @@ func newCluster() *cluster {
 		},
 		floor: transport.Floor{Name: "bounce", RoundTrip: 500, Samples: 10}, advice: 7,
 		others: map[transport.ProbeKind]transport.Floor{
-			record.ProbeBounce:  {Name: "cache-line bounce", RoundTrip: 50, Samples: 10},
-			transport.ProbeRate: {Name: "stream", PerOp: 400, Samples: 10},
+			record.ProbeDistance: {Name: "cache-line bounce", RoundTrip: 50, Samples: 10},
+			transport.ProbeRate:  {Name: "stream", PerOp: 400, Samples: 10},
 		},
 		only: map[int][]int{}, count: map[call]int{}, alive: map[int]int{}, ready: map[int]bool{},
 		drained: map[int]bool{},

@@ -14,14 +14,14 @@ import (
 	"transportbench/core/transport"
 )
 
-// Each kind of probe takes floorTime on one side of a window, and each bounce bounceTime, divided
-// over the calling pairs, but minProbe for each pair. With more than maxPairs pairs, that many of
-// them are probed, evenly spread over all.
+// Each kind of probe takes floorTime on one side of a window, and each reading of the core distance
+// distanceTime, divided over the calling pairs, but minProbe for each pair. With more than maxPairs
+// pairs, that many of them are probed, evenly spread over all.
 const (
-	floorTime  = 6 * time.Millisecond
-	bounceTime = 2 * time.Millisecond
-	minProbe   = 300 * time.Microsecond
-	maxPairs   = 16
+	floorTime    = 6 * time.Millisecond
+	distanceTime = 2 * time.Millisecond
+	minProbe     = 300 * time.Microsecond
+	maxPairs     = 16
 )
 
 // A probe that fails is taken again after a pause that doubles: on a loaded machine a rank may get
@@ -43,7 +43,7 @@ var (
 	errGivenUp   = errors.New("a probe was given up")
 )
 
-// floorKinds are the kinds of probes besides the bounce, the one next to the window first.
+// floorKinds are the kinds of probes besides the core distance, the one next to the window first.
 var floorKinds = [...]transport.ProbeKind{transport.ProbeMedium, transport.ProbeRate,
 	transport.ProbeLibrary}
 
@@ -55,12 +55,12 @@ func bareKind(cfg *config.Config) transport.ProbeKind {
 	return record.ProbeTransportRate
 }
 
-// bounceName is the name of the floor that is a bounce, too.
-const bounceName = "cache-line bounce"
+// distanceFloor is the name of the floor that measures the core distance, too.
+const distanceFloor = "cache-line bounce"
 
 // probeNames are the kinds in notes.
 var probeNames = map[transport.ProbeKind]string{
-	record.ProbeBounce: "the bounce between its processors", transport.ProbeMedium: "its floor",
+	record.ProbeDistance: "the core distance", transport.ProbeMedium: "its floor",
 	transport.ProbeRate: "its rate floor",
 }
 
@@ -137,9 +137,10 @@ func sampleOf[T any](list []T, n int) []T {
 	return chosen
 }
 
-// readings takes the probes on one side of a window, one pair at a time. Every probe of a floor is
-// between two bounces, and one bounce is next to the window. A kind that cannot be probed is left
-// out from then on, and Note has the reason. If a probe is given up, so are those after it.
+// readings takes the probes on one side of a window, one pair at a time. The core
+// distance is read before and after every probe of a floor, and so next to the window. A kind that
+// cannot be probed is left out from then on, and Note has the reason. If a probe is given up, so
+// are those after it.
 func (b *bench) readings(ctx context.Context, before bool) (result.Readings, error) {
 	pairs := callingPairs(&b.req, b.cfg, b.plans)
 	if b.cfg.Ranks == 1 {
@@ -156,7 +157,7 @@ func (b *bench) readings(ctx context.Context, before bool) (result.Readings, err
 	if b.probesGivenUp = errors.Is(err, errGivenUp); b.probesGivenUp {
 		err = nil
 		if before {
-			side.Bounce = 0 // it was to be next to the window
+			side.CoreDistance = 0 // it was to be next to the window
 		}
 	}
 	side.Note = b.unprobedNote()
@@ -179,16 +180,16 @@ func (r *probeSide) probe(ctx context.Context, pairs []callingPair, before bool)
 		byPair[i].Caller, byPair[i].Daemon, byPair[i].Crosses = p.caller, p.server,
 			r.req.crossing(p)
 	}
-	bounce := func() error {
-		floor, each, err := r.probeAll(ctx, pairs, record.ProbeBounce)
-		if floor == nil || r.req.OneProbe && floor.Name != bounceName {
+	distance := func() error {
+		floor, each, err := r.probeAll(ctx, pairs, record.ProbeDistance)
+		if floor == nil || r.req.OneProbe && floor.Name != distanceFloor {
 			return err
 		}
-		r.Bounces = append(r.Bounces, floor.RoundTrip)
-		if before || len(r.Bounces) == 1 { // the one next to the window so far
-			r.Bounce = floor.RoundTrip
+		r.CoreDistances = append(r.CoreDistances, floor.RoundTrip)
+		if before || len(r.CoreDistances) == 1 { // the one next to the window so far
+			r.CoreDistance = floor.RoundTrip
 			for i, value := range each {
-				byPair[i].Bounce = value
+				byPair[i].CoreDistance = value
 			}
 		}
 		return nil
@@ -200,7 +201,7 @@ func (r *probeSide) probe(ctx context.Context, pairs []callingPair, before bool)
 	case before:
 		slices.Reverse(kinds)
 	}
-	if err := bounce(); err != nil {
+	if err := distance(); err != nil {
 		return err
 	}
 	for _, kind := range kinds {
@@ -211,7 +212,7 @@ func (r *probeSide) probe(ctx context.Context, pairs []callingPair, before bool)
 		if floor == nil {
 			continue
 		}
-		if err := bounce(); err != nil {
+		if err := distance(); err != nil {
 			return err
 		}
 		for i, value := range each {
@@ -251,13 +252,13 @@ func readingOf(p *result.PairReadings, kind transport.ProbeKind) *float64 {
 // unprobedNote says what cannot be probed. Most transports have no library to compare with.
 func (b *bench) unprobedNote() string {
 	if b.req.StateOnly {
-		return "the run was asked for the bounce alone"
+		return "the run was asked for the core distance alone"
 	}
 	if b.req.OneProbe {
 		return "the plugin is of a version that knows no other probe than its own floor"
 	}
 	var notes []string
-	for _, kind := range [...]transport.ProbeKind{record.ProbeBounce, transport.ProbeMedium,
+	for _, kind := range [...]transport.ProbeKind{record.ProbeDistance, transport.ProbeMedium,
 		transport.ProbeRate} {
 		if name, reason := probeNames[kind], b.unprobed[kind]; name != "" && reason != "" {
 			notes = append(notes, fmt.Sprintf("transport %s has no probe for %s: %s",
@@ -277,8 +278,8 @@ func (r *probeSide) probeAll(ctx context.Context, pairs []callingPair, kind tran
 		return nil, nil, nil
 	}
 	duration := beside(r.cfg, floorTime)
-	if kind == record.ProbeBounce {
-		duration = beside(r.cfg, bounceTime)
+	if kind == record.ProbeDistance {
+		duration = beside(r.cfg, distanceTime)
 	}
 	forth, back := r.cfg.Payloads()
 	probe := transport.Probe{
@@ -290,7 +291,7 @@ func (r *probeSide) probeAll(ctx context.Context, pairs []callingPair, kind tran
 	var far, near []float64
 	for i, pair := range pairs {
 		crosses := r.req.crossing(pair)
-		if crosses && kind == record.ProbeBounce {
+		if crosses && kind == record.ProbeDistance {
 			continue
 		}
 		floor, err := r.probePair(ctx, pair, probe)

@@ -86,18 +86,18 @@ func TestReadings(t *testing.T) {
 			Samples: 1}
 		asked := map[transport.ProbeKind]transport.Probe{}
 		var order []transport.ProbeKind
-		bounces := 0
+		distances := 0
 		c.perPair = func(p record.Probe, floor *transport.Floor) {
 			floor.RoundTrip += float64(p.Near.Client)
 			asked[p.Kind] = p.Probe
 			if p.Near.Client == 0 {
 				order = append(order, p.Kind)
-				if p.Kind == record.ProbeBounce {
-					bounces++
+				if p.Kind == record.ProbeDistance {
+					distances++
 				}
 			}
-			if p.Kind == record.ProbeBounce {
-				floor.RoundTrip += float64(bounces)
+			if p.Kind == record.ProbeDistance {
+				floor.RoundTrip += float64(distances)
 			}
 		}
 		req := request(c)
@@ -107,17 +107,17 @@ func TestReadings(t *testing.T) {
 		r, err := Run(t.Context(), req, nil)
 		require.NoError(t, err)
 		require.Equal(t, []transport.ProbeKind{
-			record.ProbeBounce, transport.ProbeLibrary, record.ProbeBounce, transport.ProbeRate,
-			record.ProbeBounce, transport.ProbeMedium, record.ProbeBounce, // the window
-			record.ProbeBounce, transport.ProbeMedium, record.ProbeBounce, transport.ProbeRate,
-			record.ProbeBounce, transport.ProbeLibrary, record.ProbeBounce,
+			record.ProbeDistance, transport.ProbeLibrary, record.ProbeDistance, transport.ProbeRate,
+			record.ProbeDistance, transport.ProbeMedium, record.ProbeDistance, // the window
+			record.ProbeDistance, transport.ProbeMedium, record.ProbeDistance, transport.ProbeRate,
+			record.ProbeDistance, transport.ProbeLibrary, record.ProbeDistance,
 		}, order)
-		require.Equal(t, []float64{52, 53, 54, 55}, r.Repeats[0].Before.Bounces)
-		require.Equal(t, []float64{56, 57, 58, 59}, r.Repeats[0].After.Bounces)
+		require.Equal(t, []float64{52, 53, 54, 55}, r.Repeats[0].Before.CoreDistances)
+		require.Equal(t, []float64{56, 57, 58, 59}, r.Repeats[0].After.CoreDistances)
 		for next, side := range map[float64]result.Readings{55: r.Repeats[0].Before,
 			56: r.Repeats[0].After} {
 			require.Empty(t, side.Note)
-			require.Equal(t, next, side.Bounce)
+			require.Equal(t, next, side.CoreDistance)
 			require.Equal(t, transport.Floor{Name: "bounce", RoundTrip: 501, Samples: 30},
 				*side.Medium)
 			require.Equal(t, transport.Floor{Name: "stream", PerOp: 400, Samples: 30}, *side.Rate)
@@ -125,15 +125,15 @@ func TestReadings(t *testing.T) {
 				*side.Library)
 			require.Len(t, side.Pairs, 3)
 			require.Equal(t, result.PairReadings{
-				Caller: record.Thread{Rank: 1, Daemon: -1, Client: 2},
-				Daemon: record.Thread{Client: -1},
-				Bounce: next + 1, Medium: 502, Rate: 400, Library: 702,
+				Caller:       record.Thread{Rank: 1, Daemon: -1, Client: 2},
+				Daemon:       record.Thread{Client: -1},
+				CoreDistance: next + 1, Medium: 502, Rate: 400, Library: 702,
 			}, side.Pairs[2])
 		}
 		for kind, p := range asked {
 			duration := floorTime / 3
-			if kind == record.ProbeBounce {
-				duration = bounceTime / 3
+			if kind == record.ProbeDistance {
+				duration = distanceTime / 3
 			}
 			require.Equal(t, transport.Probe{Kind: kind, Initiate: true, Duration: duration,
 				Forth: 16, Back: 48, InFlight: 15}, p, "the calls of three clients")
@@ -164,20 +164,20 @@ func TestReadingsBesideShortWindows(t *testing.T) {
 }
 
 // TestReadingsOfAnOlderPlugin: a plugin whose only probe is its floor is asked for nothing else,
-// and only a floor that is a bounce counts.
+// and only a floor that is a distance counts.
 func TestReadingsOfAnOlderPlugin(t *testing.T) {
-	for name, bounce := range map[string]float64{bounceName: 50,
+	for name, distance := range map[string]float64{distanceFloor: 50,
 		"UCX ping-pong in C over sysv": 0} {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCluster()
 			c.others = map[transport.ProbeKind]transport.Floor{
-				record.ProbeBounce: {Name: name, RoundTrip: 50, Samples: 1}}
+				record.ProbeDistance: {Name: name, RoundTrip: 50, Samples: 1}}
 			req := request(c)
 			req.OneProbe = true
 			r, err := Run(t.Context(), req, nil)
 			require.NoError(t, err)
 			before := r.Repeats[0].Before
-			require.Equal(t, bounce, before.Bounce)
+			require.Equal(t, distance, before.CoreDistance)
 			require.Nil(t, before.Medium)
 			require.Nil(t, before.Rate)
 			require.Contains(t, before.Note, "no other probe than its own floor")
@@ -185,7 +185,7 @@ func TestReadingsOfAnOlderPlugin(t *testing.T) {
 	}
 }
 
-// TestStateOnly: of what is measured beside a window, only the bounces are left, and no check
+// TestStateOnly: of what is measured beside a window, only the distances are left, and no check
 // misses the rest.
 func TestStateOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -196,14 +196,14 @@ func TestStateOnly(t *testing.T) {
 		req.StateOnly = true
 		r, err := Run(t.Context(), req, nil)
 		require.NoError(t, err)
-		require.Equal(t, map[transport.ProbeKind]bool{record.ProbeBounce: true}, probed)
+		require.Equal(t, map[transport.ProbeKind]bool{record.ProbeDistance: true}, probed)
 		require.NotContains(t, c.calls(0), opOverhead)
 		for _, repeat := range r.Repeats {
 			require.Nil(t, repeat.Overhead)
 			require.Nil(t, repeat.Before.Medium)
-			require.Len(t, repeat.Before.Bounces, 1)
-			require.Positive(t, repeat.Before.Bounce)
-			require.Positive(t, repeat.After.Bounce)
+			require.Len(t, repeat.Before.CoreDistances, 1)
+			require.Positive(t, repeat.Before.CoreDistance)
+			require.Positive(t, repeat.After.CoreDistance)
 			require.Positive(t, repeat.Samples[result.Throughput])
 		}
 		for _, check := range r.Checks {

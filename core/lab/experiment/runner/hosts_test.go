@@ -209,10 +209,10 @@ func TestFailureOnAHost(t *testing.T) {
 func TestFloorsOfBothKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
-		c.others = map[transport.ProbeKind]transport.Floor{record.ProbeBounce: {RoundTrip: 60}}
+		c.others = map[transport.ProbeKind]transport.Floor{record.ProbeDistance: {RoundTrip: 60}}
 		c.perPair = func(p record.Probe, f *transport.Floor) {
 			if p.Near.Rank == 0 || p.Far.Rank == 0 {
-				require.NotEqual(t, record.ProbeBounce, p.Kind)
+				require.NotEqual(t, record.ProbeDistance, p.Kind)
 				f.RoundTrip *= 100
 			}
 		}
@@ -227,17 +227,17 @@ func TestFloorsOfBothKinds(t *testing.T) {
 		for _, p := range before.Pairs {
 			if p.Crosses {
 				far = append(far, p)
-				require.Zero(t, p.Bounce)
+				require.Zero(t, p.CoreDistance)
 			} else {
 				near = append(near, p)
-				require.NotZero(t, p.Bounce)
+				require.NotZero(t, p.CoreDistance)
 			}
 		}
 		require.Len(t, far, 4)
 		require.Len(t, near, 2)
 		require.Equal(t, far[0].Medium, before.Medium.RoundTrip)
 		require.Equal(t, 100*near[0].Medium, before.Medium.RoundTrip)
-		require.Equal(t, 60.0, before.Bounce)
+		require.Equal(t, 60.0, before.CoreDistance)
 		samples := r.Repeats[0].Samples
 		require.Equal(t, near[0].Medium, samples[result.Floor+result.WithinMachine])
 		require.Equal(t, 100*near[0].Medium, samples[result.Floor+result.BetweenMachines])

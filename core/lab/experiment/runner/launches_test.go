@@ -50,31 +50,31 @@ func TestLaunches(t *testing.T) {
 	}
 }
 
-// A window whose bounces before and after it differ is measured again, twice at most.
+// A window whose distances before and after it differ is measured again, twice at most.
 func TestMixedWindows(t *testing.T) {
 	for name, c := range map[string]struct {
-		bounces []float64 // of the readings, in order
-		mixed   bool
-		again   int
+		distances []float64 // of the readings, in order
+		mixed     bool
+		again     int
 	}{
-		"one state":          {[]float64{50, 74}, false, 0},
-		"mixed once":         {[]float64{50, 380, 380, 381}, false, 1},
-		"mixed twice":        {[]float64{50, 380, 380, 52, 51, 51}, false, 2},
-		"mixed to the end":   {[]float64{50, 380, 380, 52, 51, 380}, true, 2},
-		"nothing is bounced": {nil, false, 0},
+		"one state":               {[]float64{50, 74}, false, 0},
+		"mixed once":              {[]float64{50, 380, 380, 381}, false, 1},
+		"mixed twice":             {[]float64{50, 380, 380, 52, 51, 51}, false, 2},
+		"mixed to the end":        {[]float64{50, 380, 380, 52, 51, 380}, true, 2},
+		"no distance is measured": {nil, false, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var seen recorder
 			fake := newCluster()
-			// two bounces a side, around that of the medium
+			// two distances a side, around that of the medium
 			fake.others = map[transport.ProbeKind]transport.Floor{}
 			probes := 0
-			if c.bounces != nil {
-				fake.others[record.ProbeBounce] = transport.Floor{RoundTrip: 60}
+			if c.distances != nil {
+				fake.others[record.ProbeDistance] = transport.Floor{RoundTrip: 60}
 			}
 			fake.perPair = func(p record.Probe, f *transport.Floor) {
-				if p.Kind == record.ProbeBounce && p.Near.Rank == 1 && p.Far.Rank == 0 {
-					f.RoundTrip = c.bounces[probes/2]
+				if p.Kind == record.ProbeDistance && p.Near.Rank == 1 && p.Far.Rank == 0 {
+					f.RoundTrip = c.distances[probes/2]
 					probes++
 				}
 			}
@@ -87,10 +87,10 @@ func TestMixedWindows(t *testing.T) {
 			repeat := r.Repeats[0]
 			require.Equal(t, c.mixed, repeat.Mixed, name)
 			require.Len(t, repeat.Remeasured, c.again, name)
-			require.Equal(t, 2*len(c.bounces), probes, name)
+			require.Equal(t, 2*len(c.distances), probes, name)
 			for i, d := range repeat.Remeasured {
-				require.Equal(t, c.bounces[2*i], d.BounceBefore)
-				require.Equal(t, c.bounces[2*i+1], d.BounceAfter)
+				require.Equal(t, c.distances[2*i], d.DistanceBefore)
+				require.Equal(t, c.distances[2*i+1], d.DistanceAfter)
 				require.InDelta(t, 1e6, d.Throughput, 1)
 				require.True(t, d.StartedAt.Before(repeat.StartedAt))
 			}

@@ -14,7 +14,7 @@ import (
 )
 
 // maxRemeasure is how often a mixed window is measured again. It is the same for all
-// configurations, and nothing but the bounces decides, so no result is preferred.
+// configurations, and nothing but the core distances decides, so no result is preferred.
 const maxRemeasure = 2
 
 // A starved or empty window is measured again after a pause that doubles, from the window's length
@@ -54,7 +54,7 @@ func (b *bench) repeat(ctx context.Context, i int) (result.Repeat, error) {
 			}
 			return repeat, err
 		}
-		repeat.Mixed = repeat.BouncesApart()
+		repeat.Mixed = repeat.DistancesApart()
 		nothing := b.nothingDone(&repeat)
 		var empty string
 		if repeat.Starved = b.starved(&repeat, nothing); nothing && repeat.Starved == "" {
@@ -86,7 +86,7 @@ func (b *bench) repeat(ctx context.Context, i int) (result.Repeat, error) {
 		}
 		discarded = append(discarded, result.Window{
 			StartedAt: repeat.StartedAt, Throughput: repeat.Samples[result.Throughput],
-			BounceBefore: repeat.Before.Bounce, BounceAfter: repeat.After.Bounce,
+			DistanceBefore: repeat.Before.CoreDistance, DistanceAfter: repeat.After.CoreDistance,
 			Starved: repeat.Starved, Empty: empty, Stalls: repeat.Stalls,
 		})
 		if repeat.Starved+empty == "" {

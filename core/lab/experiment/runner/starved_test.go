@@ -84,7 +84,7 @@ func TestProbeFailures(t *testing.T) {
 				if test.given {
 					require.Nil(t, after.Medium)
 					require.Contains(t, after.Note, "given up: "+failure.Error)
-					require.NotZero(t, after.Bounce, "it was next to the window")
+					require.NotZero(t, after.CoreDistance, "it was next to the window")
 					require.Nil(t, after.Rate, "probes after it")
 				} else {
 					require.NotNil(t, after.Medium)

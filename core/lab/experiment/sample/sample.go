@@ -198,8 +198,8 @@ func harnessShare(o *record.Overhead, clients []record.ClientReport, daemons []r
 
 // putFloors puts the readings around the window and the ratios to them.
 func putFloors(cfg config.Config, repeat *result.Repeat, put func(string, float64)) {
-	if bounce, ok := around(repeat.Before.Bounce, repeat.After.Bounce); ok {
-		put(result.Bounce, bounce)
+	if distance, ok := around(repeat.Before.CoreDistance, repeat.After.CoreDistance); ok {
+		put(result.CoreDistance, distance)
 	}
 	if cfg.Load() == config.LoadClasses {
 		return // the probes are of one payload
@@ -253,10 +253,10 @@ func putFloors(cfg config.Config, repeat *result.Repeat, put func(string, float6
 
 // floorAround returns the floor in the state of the window, from the readings before and after it.
 // The readings on a side where the machine changed its state do not count, and a mixed window has
-// no floor. If readings differ although all bounces agree, something disturbed one of the probes,
-// and the smaller reading counts: a floor is the least that the medium needs.
+// no floor. If readings differ although all core distances agree, something disturbed one of the
+// probes, and the smaller reading counts: a floor is the least that the medium needs.
 func floorAround(repeat *result.Repeat, before, after float64) (floor float64, ok bool) {
-	if before <= 0 || after <= 0 || repeat.BouncesApart() {
+	if before <= 0 || after <= 0 || repeat.DistancesApart() {
 		return 0, false
 	}
 	switch early, late := changed(repeat.Before), changed(repeat.After); {
@@ -266,7 +266,7 @@ func floorAround(repeat *result.Repeat, before, after float64) (floor float64, o
 		return after, true
 	case late:
 		return before, true
-	case repeat.SteadyBounces() && result.Apart(before, after):
+	case repeat.SteadyDistance() && result.Apart(before, after):
 		return min(before, after), true
 	}
 	return around(before, after)
@@ -516,6 +516,6 @@ func around(before, after float64) (mean float64, ok bool) {
 
 // changed reports whether the machine changed its state during the probes on one side of a window.
 func changed(r result.Readings) bool {
-	return slices.ContainsFunc(r.Bounces,
-		func(bounce float64) bool { return result.OtherState(bounce, r.Bounce) })
+	return slices.ContainsFunc(r.CoreDistances,
+		func(distance float64) bool { return result.OtherState(distance, r.CoreDistance) })
 }

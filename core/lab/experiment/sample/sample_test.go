@@ -185,10 +185,10 @@ func TestFairness(t *testing.T) {
 	}
 }
 
-// readings has a bounce, the floors of the medium and its rate, and a round trip of the library.
-func readings(bounce, medium, rate, library float64) result.Readings {
+// readings has a distance, the floors of the medium and its rate, and a round trip of the library.
+func readings(distance, medium, rate, library float64) result.Readings {
 	return result.Readings{
-		Bounce: bounce, Medium: &transport.Floor{RoundTrip: medium},
+		CoreDistance: distance, Medium: &transport.Floor{RoundTrip: medium},
 		Rate: &transport.Floor{PerOp: rate}, Library: &transport.Floor{RoundTrip: library},
 	}
 }
@@ -208,7 +208,7 @@ func TestRatiosToReadings(t *testing.T) {
 	} {
 		cfg.InFlight = inFlight
 		require.NoError(t, Fill(cfg, &repeat))
-		require.InDelta(t, 60, repeat.Samples[result.Bounce], 1e-9)
+		require.InDelta(t, 60, repeat.Samples[result.CoreDistance], 1e-9)
 		for name, want := range map[string]float64{result.Floor: 100, result.Library: 250,
 			result.RateFloor: 10} {
 			require.InEpsilon(t, want, repeat.Samples[name], 0.01, name)
@@ -230,8 +230,8 @@ func TestRatiosToReadings(t *testing.T) {
 	}
 	repeat.After = result.Readings{}
 	require.NoError(t, Fill(cfg, &repeat))
-	for _, name := range []string{result.Bounce, result.Floor, result.FloorRatio, result.Library,
-		result.RateFloor, result.OpTimeRatio} {
+	for _, name := range []string{result.CoreDistance, result.Floor, result.FloorRatio,
+		result.Library, result.RateFloor, result.OpTimeRatio} {
 		require.NotContains(t, repeat.Samples, name, "one side is missing")
 	}
 }
@@ -249,19 +249,19 @@ func TestDisturbedProbe(t *testing.T) {
 	require.InEpsilon(t, 6404, repeat.Samples[result.RateFloor], 1e-9)
 	require.InEpsilon(t, 6238.5, repeat.Samples[result.Floor], 1e-3, "geometric")
 	require.InEpsilon(t, 8000, repeat.Samples[result.Library], 1e-9)
-	repeat.After.Bounce = 0
+	repeat.After.CoreDistance = 0
 	require.NoError(t, Fill(cfg, &repeat))
 	require.InEpsilon(t, 11280, repeat.Samples[result.RateFloor], 1e-3,
 		"geometric: the state may have changed")
 }
 
-// A floor comes from the sides of a window whose bounces all show the window's state.
+// A floor comes from the sides of a window whose distances all show the window's state.
 func TestFloorInTheStateOfTheWindow(t *testing.T) {
 	cfg := config.Default()
 	cfg.InFlight = 1
 	side := func(medium, next float64, others ...float64) result.Readings {
 		r := readings(next, medium, medium, medium)
-		r.Bounces = append(others, next)
+		r.CoreDistances = append(others, next)
 		return r
 	}
 	for name, c := range map[string]struct {
@@ -276,9 +276,9 @@ func TestFloorInTheStateOfTheWindow(t *testing.T) {
 		"mixed":                      {side(50, 50, 50), side(250, 300, 300), 0},
 		"mixed, and agreeing floors": {side(250, 50, 300), side(250, 300, 300), 0},
 		"disturbed within a state":   {side(53, 51, 50), side(90, 50, 51), 53},
-		"the file has one bounce": {readings(300, 250, 250, 250), readings(310, 250, 250, 250),
+		"the file has one distance": {readings(300, 250, 250, 250), readings(310, 250, 250, 250),
 			250},
-		"one without the bounces":     {readings(51, 50, 50, 50), side(250, 52, 300), 50},
+		"one without the distances":   {readings(51, 50, 50, 50), side(250, 52, 300), 50},
 		"another state on both sides": {side(50, 310, 51, 50), side(250, 300, 290), 250},
 	} {
 		repeat := result.Repeat{
@@ -288,7 +288,7 @@ func TestFloorInTheStateOfTheWindow(t *testing.T) {
 			Before: c.before, After: c.after,
 		}
 		require.NoError(t, Fill(cfg, &repeat))
-		require.Contains(t, repeat.Samples, result.Bounce, name)
+		require.Contains(t, repeat.Samples, result.CoreDistance, name)
 		for metric, ratio := range map[string]string{result.Floor: result.FloorRatio,
 			result.Library: result.LibraryRatio, result.RateFloor: ""} {
 			if c.floor == 0 {

@@ -22,8 +22,8 @@ func TestWitnessMetrics(t *testing.T) {
 	r.After.Witness = &transport.Floor{RoundTrip: 400}
 	require.Equal(t, map[string]float64{result.WitnessRoundTrip: 200, result.WitnessRatio: 3},
 		put(r))
-	r.Before.Bounce, r.After.Bounce, r.Before.Bounces, r.After.Bounces = 50, 50, []float64{50, 50},
-		[]float64{50, 50}
+	r.Before.CoreDistance, r.Before.CoreDistances = 50, []float64{50, 50}
+	r.After.CoreDistance, r.After.CoreDistances = 50, []float64{50, 50}
 	require.Equal(t, map[string]float64{result.WitnessRoundTrip: 100, result.WitnessRatio: 6},
 		put(r),
 		"the machine was in one state, so the second reading was disturbed")

@@ -130,9 +130,9 @@ func TestSlowdowns(t *testing.T) {
 	// It is that of the rates beside it, whichever states of the machine the windows were in.
 	far := func(c *set.Cell, from int) {
 		for i := range c.Samples[result.Throughput] {
-			w := set.Window{BounceBefore: 50, BounceAfter: 50}
+			w := set.Window{DistanceBefore: 50, DistanceAfter: 50}
 			if i >= from {
-				w = set.Window{BounceBefore: 500, BounceAfter: 500}
+				w = set.Window{DistanceBefore: 500, DistanceAfter: 500}
 				c.Samples[result.Throughput][i] /= 4
 			}
 			c.Windows = append(c.Windows, w)

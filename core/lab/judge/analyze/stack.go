@@ -159,7 +159,7 @@ func roundTrips(s *set.Set, cell int, states state.Classifier) Stack {
 	b, c := newStack(s, cell, states, 1), &s.Cells[cell]
 	medium := mediumName(s, c)
 	if bounce := "cache-line bounce"; medium != bounce {
-		b.add(bounce, c, result.Bounce)
+		b.add(bounce, c, result.CoreDistance)
 	}
 	b.add(medium, c, result.Floor)
 	b.add(ringLayer, ringOf(s, c, "/call-1/"), result.LatencyP50)

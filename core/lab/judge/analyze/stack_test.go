@@ -31,7 +31,7 @@ func layered() *set.Set {
 	add(config.TopologyMeshProxied, 0, 1,
 		map[string]float64{result.Bare: 310, result.LatencyP50: 490, result.LatencyMean: 500})
 	add(config.TopologyClientServer, config.ByHash, 1, map[string]float64{
-		result.Bounce: 100, result.Floor: 120, result.Bare: 300, result.LatencyP50: 400,
+		result.CoreDistance: 100, result.Floor: 120, result.Bare: 300, result.LatencyP50: 400,
 		result.LatencyMean: 420,
 	})
 	add(config.TopologyMeshDirect, 1, 1,

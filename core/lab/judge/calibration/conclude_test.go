@@ -48,14 +48,14 @@ func (s *synthetic) experiment(name string, known []float64, rounds int,
 	}
 	for round := range rounds {
 		for i := range known {
-			ns, bounce := 100.0, 50.0
+			ns, distance := 100.0, 50.0
 			if s.Float64() < s.far[min(i, len(s.far)-1)] {
-				ns, bounce = 250, 200
+				ns, distance = 250, 200
 			}
 			s.start = s.start.Add(100 * time.Millisecond)
 			c := &e.Set.Cells[i]
 			c.Windows = append(c.Windows, set.Window{StartedAt: s.start, Launch: round,
-				BounceBefore: bounce, BounceAfter: bounce})
+				DistanceBefore: distance, DistanceAfter: distance})
 			for metric, value := range operation(i, ns*math.Exp(s.spread*s.NormFloat64())) {
 				c.Samples[metric] = append(c.Samples[metric], value)
 			}

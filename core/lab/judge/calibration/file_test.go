@@ -49,7 +49,7 @@ func fileDocument() *Document {
 		s.Cells = append(s.Cells, set.Cell{
 			Config: map[string]string{"transport": "calibration", "in_flight": "1"},
 			Status: set.Measured, StartedAt: at,
-			Windows: []set.Window{{StartedAt: at, BounceBefore: 50, BounceAfter: 51},
+			Windows: []set.Window{{StartedAt: at, DistanceBefore: 50, DistanceAfter: 51},
 				{StartedAt: at, Launch: 1}},
 			Samples: map[string][]float64{result.Throughput: {1000 + float64(i), 1001}},
 		})
@@ -118,8 +118,8 @@ func TestHostileCalibrationIsRefused(t *testing.T) {
 		"missing sample": {edit(`[1000,1001]`, `[1000]`), "has 1 samples for 2 windows"},
 		"no transport": {edit(`"transport":"calibration"`, `"other":"calibration"`),
 			"config has no transport"},
-		"negative bounce": {edit(`"bounce_before_ns":50`, `"bounce_before_ns":-50`),
-			"negative bounce"},
+		"negative distance": {edit(`"bounce_before_ns":50`, `"bounce_before_ns":-50`),
+			"negative distance"},
 		"file elsewhere": {edit(`"samples"`, `"files":[{"name":"../x","bytes":1}],"samples"`),
 			"outside the directory"},
 		"text for numbers": {edit(`"known":[0,10]`, `"known":["0",10]`), "line"},

@@ -28,7 +28,7 @@ func checkFloorBeaten(e Evidence) result.Finding {
 	var windows []floorWindow
 	for i := range e.Result.Repeats {
 		r := &e.Result.Repeats[i]
-		windows = addFloor(windows, r.SteadyBounces(), func(metric string) (float64, bool) {
+		windows = addFloor(windows, r.SteadyDistance(), func(metric string) (float64, bool) {
 			ratio, has := r.Samples[metric]
 			return ratio, has
 		})
@@ -47,8 +47,8 @@ func JudgeFloor(c *set.Cell) {
 	}
 	var windows []floorWindow
 	for i, w := range c.Windows {
-		steady := w.BounceBefore > 0 && w.BounceAfter > 0 &&
-			!result.OtherState(w.BounceBefore, w.BounceAfter)
+		steady := w.DistanceBefore > 0 && w.DistanceAfter > 0 &&
+			!result.OtherState(w.DistanceBefore, w.DistanceAfter)
 		windows = addFloor(windows, steady, func(metric string) (float64, bool) {
 			return c.Sample(metric, i)
 		})
@@ -79,7 +79,7 @@ func incomparable(c *config.Config) string {
 // floorWindow is a window with a floor.
 type floorWindow struct {
 	ratio  float64 // the least to a floor
-	steady bool    // the bounces around the window agree
+	steady bool    // the core distances around the window agree
 }
 
 // addFloor adds a window if it has a floor: one, or one for each kind of pair.
@@ -120,8 +120,8 @@ func floorBeaten(windows []floorWindow) result.Finding {
 	if !f.OK {
 		cause := "the probes were disturbed, or saw another state of the machine than the windows"
 		if steady == below {
-			cause = "the bounces show one state of the machine, so the probes were disturbed or " +
-				"do not reach what the medium can do"
+			cause = "the core distances show one state of the machine, so the probes were " +
+				"disturbed or do not reach what the medium can do"
 		}
 		f.Message += fmt.Sprintf(", by %s at most: %s; ", percent(1-lowest), cause) +
 			say(&f.Effect, "ratios to the floor may be that much low")
@@ -224,7 +224,7 @@ func (e Evidence) streams() (perConnection float64, known bool) {
 }
 
 // checkProbes counts the probes that failed and were taken again, and finds sides of windows on
-// which they were given up, so that floors or bounces are missing.
+// which they were given up, so that floors or core distances are missing.
 func checkProbes(e Evidence) result.Finding {
 	f := result.Finding{OK: true, Message: "no probe failed"}
 	again, last := 0, ""

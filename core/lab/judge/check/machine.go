@@ -25,7 +25,7 @@ func checkMixed(e Evidence) result.Finding {
 				again++
 			}
 		}
-		if r.Before.Bounce > 0 && r.After.Bounce > 0 {
+		if r.Before.CoreDistance > 0 && r.After.CoreDistance > 0 {
 			probed++
 		}
 		if r.Mixed {
@@ -33,12 +33,12 @@ func checkMixed(e Evidence) result.Finding {
 		}
 	}
 	if probed == 0 {
-		return notJudged(f, "the bounce between the processors was not measured")
+		return notJudged(f, "the core distance was not measured")
 	}
 	f.Value = float64(mixed) / float64(probed)
 	f.OK = f.Value <= f.Limit
-	f.Message = fmt.Sprintf("%d of %d windows are mixed: the bounce between the processors "+
-		"changed by more than %gx around them; %d windows were measured again",
+	f.Message = fmt.Sprintf("%d of %d windows are mixed: the core distance changed by more "+
+		"than %gx around them; %d windows were measured again",
 		mixed, probed, result.MixedRatio, again)
 	if !f.OK {
 		f.Message += e.withoutMixed()

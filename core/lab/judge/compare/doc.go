@@ -42,8 +42,8 @@
 //
 // On a virtual machine, the distance of a run's processors can change from window to window, and
 // throughput with it, up to fivefold. If one side drew the near processors more often, a test over
-// all its repeats would call that a difference. [FindStates] finds the states from the bounces that
-// were taken around the windows. Given the state, a window is as likely to have any value on one
+// all its repeats would call that a difference. [state.Find] finds the states from the distances
+// around the windows. Given the state, a window is as likely to have any value on one
 // side as on the other if nothing differs between the sides, so permuting within a state keeps the
 // level of the test however unequally the states were drawn. It also has more power: the jump
 // between states is no longer noise.

@@ -129,8 +129,8 @@ func TestThresholdsWithTooFewRepeats(t *testing.T) {
 	// With one launch each, they do.
 	for _, s := range []*set.Set{near, far} {
 		for i := range s.Cells[0].Windows {
-			s.Cells[0].Windows[i].Launch, s.Cells[0].Windows[i].BounceBefore,
-				s.Cells[0].Windows[i].BounceAfter = 1, 0, 0
+			s.Cells[0].Windows[i].Launch, s.Cells[0].Windows[i].DistanceBefore,
+				s.Cells[0].Windows[i].DistanceAfter = 1, 0, 0
 		}
 	}
 	report, err = Diff(near, far, o)

@@ -15,8 +15,8 @@ import (
 )
 
 // openLoop returns a cell of an open loop with response times about p50. With a share, its rate is
-// that of a capacity of two windows with this bounce.
-func openLoop(r *rand.Rand, transport string, rate, share, bounce, p50 float64) set.Cell {
+// that of a capacity of two windows with this distance.
+func openLoop(r *rand.Rand, transport string, rate, share, distance, p50 float64) set.Cell {
 	c := cell(map[string]string{"transport": transport, "rate": "20000"},
 		noisy(r, 10, rate, 0.0001)...)
 	c.Samples[result.ResponseP50] = noisy(r, 10, p50, 0.01)
@@ -26,9 +26,9 @@ func openLoop(r *rand.Rand, transport string, rate, share, bounce, p50 float64) 
 		c.Capacity = &result.Capacity{Value: value, Share: share, Rate: rate, State: "near",
 			Throughput: result.Metric{Median: value, N: 2}}
 		c.Capacity.Windows = []result.Window{
-			{Throughput: value, BounceBefore: bounce, BounceAfter: bounce},
-			{Throughput: value, BounceBefore: bounce, BounceAfter: bounce},
-			{Throughput: 3 * value, BounceBefore: 20, BounceAfter: 900}, // mixed
+			{Throughput: value, DistanceBefore: distance, DistanceAfter: distance},
+			{Throughput: value, DistanceBefore: distance, DistanceAfter: distance},
+			{Throughput: 3 * value, DistanceBefore: 20, DistanceAfter: 900}, // mixed
 		}
 	}
 	return c
@@ -49,9 +49,9 @@ func TestPairsOfDifferentRates(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 3))
 	windows := func(c set.Cell) set.Cell { // five near, and five far
 		for i := range 10 {
-			bounce := 50 + 250*float64(i%2)
-			c.Windows = append(c.Windows, set.Window{Launch: i, BounceBefore: bounce,
-				BounceAfter: bounce})
+			distance := 50 + 250*float64(i%2)
+			c.Windows = append(c.Windows, set.Window{Launch: i, DistanceBefore: distance,
+				DistanceAfter: distance})
 		}
 		return c
 	}
@@ -180,8 +180,8 @@ func TestStateOfACapacity(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 6))
 	c := openLoop(r, "shm", 2e6, 0.5, 150, 1000)
 	for i := range 9 {
-		bounce := []float64{50, 150, 500}[i%3]
-		c.Windows = append(c.Windows, set.Window{BounceBefore: bounce, BounceAfter: bounce})
+		distance := []float64{50, 150, 500}[i%3]
+		c.Windows = append(c.Windows, set.Window{DistanceBefore: distance, DistanceAfter: distance})
 	}
 	states := state.NewClassifier(newSet(c))
 	require.Len(t, states.Names(), 3)

@@ -48,11 +48,11 @@ func large(cells int, seed uint64) *set.Set {
 			c.Samples[metric] = values
 		}
 		for repeat := range 10 {
-			bounce := 50 * math.Pow(6, float64(r.IntN(2)))
+			distance := 50 * math.Pow(6, float64(r.IntN(2)))
 			c.Windows = append(c.Windows, set.Window{
-				StartedAt:    time.Date(2026, 3, 4, 5, 6, 7, 100_000*repeat+i, time.UTC),
-				Launch:       repeat,
-				BounceBefore: bounce, BounceAfter: bounce * (1 + 0.01*r.NormFloat64()),
+				StartedAt:      time.Date(2026, 3, 4, 5, 6, 7, 100_000*repeat+i, time.UTC),
+				Launch:         repeat,
+				DistanceBefore: distance, DistanceAfter: distance * (1 + 0.01*r.NormFloat64()),
 			})
 		}
 		s.Cells = append(s.Cells, c)

@@ -28,15 +28,15 @@ func TestStatesOfCommittedSets(t *testing.T) {
 		require.NoError(t, err)
 		states = state.NewClassifier(s)
 		require.Equal(t, []string{"near", "far"}, states.Names(), version)
-		require.Equal(t, "near", states.Of(set.Window{BounceBefore: 100}), version)
-		require.Equal(t, "far", states.Of(set.Window{BounceBefore: 200}), version)
+		require.Equal(t, "near", states.Of(set.Window{DistanceBefore: 100}), version)
+		require.Equal(t, "far", states.Of(set.Window{DistanceBefore: 200}), version)
 		count := map[string]int{}
 		for i := range s.Cells {
 			c := &s.Cells[i]
 			for _, w := range c.Windows {
 				count[states.Of(w)]++
 				if c.Transport() == "erpc" || c.Transport() == "tcpx" {
-					require.Equal(t, state.Unread, states.Of(w), "sockets had no bounce in 1.x")
+					require.Equal(t, state.Unread, states.Of(w), "sockets had no distance in 1.x")
 				}
 			}
 		}
@@ -64,13 +64,13 @@ type machineState struct {
 }
 
 func (m *machineState) window(far bool) set.Window {
-	bounce := 50.0
+	distance := 50.0
 	if far {
-		bounce = 300
+		distance = 300
 	}
 	m.start = m.start.Add(time.Second)
-	return set.Window{StartedAt: m.start, Launch: int(m.start.Unix()), BounceBefore: bounce,
-		BounceAfter: bounce * math.Exp(0.03*m.r.NormFloat64())}
+	return set.Window{StartedAt: m.start, Launch: int(m.start.Unix()), DistanceBefore: distance,
+		DistanceAfter: distance * math.Exp(0.03*m.r.NormFloat64())}
 }
 
 // side draws n windows and values: each is far with a probability, and then jump times as large.
@@ -204,7 +204,7 @@ func TestVerdictsNeedCommonStates(t *testing.T) {
 	require.False(t, c.TooLittle)
 
 	// One window in common decides nothing, and the note says so.
-	near.Windows[0].BounceBefore, near.Windows[0].BounceAfter = 300, 300
+	near.Windows[0].DistanceBefore, near.Windows[0].DistanceAfter = 300, 300
 	c = one(t, newSet(near), newSet(far), Defaults())
 	require.Equal(t, Ambiguous, c.Verdict)
 	require.Contains(t, c.Note,
@@ -236,7 +236,7 @@ func TestAlongWithinStates(t *testing.T) {
 		m.side(20, 0, 0.9e6, 0.2, 0.01)
 	for i := range 20 { // 12 of 20 windows of the better one are far, 2 of the lucky one
 		spoil := func(c *set.Cell) {
-			c.Windows[i].BounceBefore, c.Windows[i].BounceAfter = 300, 300
+			c.Windows[i].DistanceBefore, c.Windows[i].DistanceAfter = 300, 300
 			c.Samples[result.Throughput][i] *= 0.2
 		}
 		if i < 12 {
@@ -403,15 +403,15 @@ func TestTooFewWindowsInTheSameStates(t *testing.T) {
 	m := &machineState{r: rand.New(rand.NewPCG(11, 1)), start: time.Unix(0, 0)}
 	old, new := m.side(10, 0, 1e6, 0.2, 0.01), m.side(10, 1, 2e6, 0.2, 0.01)
 	for i := range 3 {
-		new.Windows[i].BounceBefore, new.Windows[i].BounceAfter = 50, 50
+		new.Windows[i].DistanceBefore, new.Windows[i].DistanceAfter = 50, 50
 		new.Samples[result.Throughput][i] *= 5
-		old.Windows[i].BounceBefore, old.Windows[i].BounceAfter = 300, 300
+		old.Windows[i].DistanceBefore, old.Windows[i].DistanceAfter = 300, 300
 		old.Samples[result.Throughput][i] /= 5
 	}
 	require.Equal(t, Better, one(t, newSet(old), newSet(new), Defaults()).Verdict)
 	for i := range 2 {
-		new.Windows[i].BounceBefore, new.Windows[i].BounceAfter = 300, 300
-		old.Windows[i].BounceBefore, old.Windows[i].BounceAfter = 50, 50
+		new.Windows[i].DistanceBefore, new.Windows[i].DistanceAfter = 300, 300
+		old.Windows[i].DistanceBefore, old.Windows[i].DistanceAfter = 50, 50
 	}
 	o := Defaults()
 	o.Alpha = 0.02
@@ -438,17 +438,17 @@ func TestInterleavedEqualSides(t *testing.T) {
 				sides := []*set.Cell{&a, &b}
 				for _, i := range r.Perm(2) {
 					start = start.Add(time.Second)
-					w := set.Window{StartedAt: start, Launch: round, BounceBefore: 50,
-						BounceAfter: 50}
+					w := set.Window{StartedAt: start, Launch: round, DistanceBefore: 50,
+						DistanceAfter: 50}
 					share := 0.0 // of the window in the far state
 					if far {
-						w.BounceBefore, w.BounceAfter, share = 300, 300, 1
+						w.DistanceBefore, w.DistanceAfter, share = 300, 300, 1
 					}
 					if r.Float64() < 0.2 {
 						if far = !far; far {
-							w.BounceAfter, share = 300, r.Float64()
+							w.DistanceAfter, share = 300, r.Float64()
 						} else {
-							w.BounceAfter, share = 50, r.Float64()
+							w.DistanceAfter, share = 50, r.Float64()
 						}
 						mixed++
 					}
@@ -471,8 +471,8 @@ func TestInterleavedEqualSides(t *testing.T) {
 // The common state is that of the cells with readings, and a cell within it has the values of its
 // windows only.
 func TestCommonState(t *testing.T) {
-	near, far := set.Window{BounceBefore: 50, BounceAfter: 51},
-		set.Window{BounceBefore: 300, BounceAfter: 301}
+	near, far := set.Window{DistanceBefore: 50, DistanceAfter: 51},
+		set.Window{DistanceBefore: 300, DistanceAfter: 301}
 	noFloor := near
 	noFloor.NoFloor = true
 	s := &set.Set{Cells: []set.Cell{

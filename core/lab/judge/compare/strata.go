@@ -65,7 +65,7 @@ func (s sample) state(i int, states state.Classifier) string {
 // read reports whether a reading of the machine's state exists for any value.
 func (s sample) read() bool {
 	return slices.ContainsFunc(s.windows,
-		func(w set.Window) bool { return w.BounceBefore > 0 || w.BounceAfter > 0 })
+		func(w set.Window) bool { return w.DistanceBefore > 0 || w.DistanceAfter > 0 })
 }
 
 // shareRounds reports whether two samples are interleaved: the i-th windows of both began before

@@ -1,3 +1,3 @@
-// Package state finds the states of the machine, near, far and so on, that the bounces around
-// windows show, and tells which windows of a set are in which.
+// Package state finds the states of the machine, near, far and so on, that the core distances
+// around windows show, and tells which windows of a set are in which.
 package state

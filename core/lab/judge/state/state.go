@@ -28,9 +28,9 @@ func Plain(name string) bool {
 		!strings.HasSuffix(name, " "+disturbed)
 }
 
-// States are the states of the machine that bounces show. On a virtual machine the
+// States are the states of the machine that core distances show. On a virtual machine the
 // processors of a run may be near (one cache) or far (two sockets), and change while a set is
-// measured. A state is a mode of the density of the log of the bounce.
+// measured. A state is a mode of the density of the log of the distance.
 //
 // The density is smoothed with a normal kernel whose width makes two states that differ by a factor
 // of 1.5 just distinct, the factor from which a window counts as mixed. Two neighbouring modes are
@@ -51,17 +51,17 @@ const (
 	farthest      = 4    // kernel widths, beyond which a reading counts for nothing
 )
 
-// kernelWidth is the standard deviation of the kernel, in log bounce. Two modes of equal size are
+// kernelWidth is the standard deviation of the kernel, in log distance. Two modes of equal size are
 // distinct from two widths.
 var kernelWidth = math.Log(1.5) / 2
 
-// Find returns the states that readings of the bounce show, in nanoseconds. A reading of 0 was not
+// Find returns the states that core distances show, in nanoseconds. A distance of 0 was not
 // measured and is left out.
-func Find(bounces []float64) States {
+func Find(distances []float64) States {
 	var readings []float64 // logs
-	for _, bounce := range bounces {
-		if bounce > 0 {
-			readings = append(readings, math.Log(bounce))
+	for _, distance := range distances {
+		if distance > 0 {
+			readings = append(readings, math.Log(distance))
 		}
 	}
 	if len(readings) == 0 {
@@ -189,7 +189,7 @@ func (s States) Count() int {
 	return len(s.bounds) + 1
 }
 
-// Names returns the names of the states, the smallest bounce first: near, far, far 2, ... With
+// Names returns the names of the states, the smallest distance first: near, far, far 2, ... With
 // fewer than two states there are none.
 func (s States) Names() []string {
 	var names []string
@@ -209,8 +209,8 @@ func stateName(i int) string {
 	return fmt.Sprintf("far %d", i)
 }
 
-// Of returns the state of a window by the bounces before and after it, of which 0 is unknown: a
-// name, [Mixed] or [Unread]. It returns "" if there are fewer than two states.
+// Of returns the state of a window by the core distances before and after it, of which 0 is
+// unknown: a name, [Mixed] or [Unread]. It returns "" if there are fewer than two states.
 func (s States) Of(before, after float64) string {
 	if len(s.bounds) == 0 {
 		return ""
@@ -230,7 +230,7 @@ func (s States) Of(before, after float64) string {
 	return stateName(i)
 }
 
-func (s States) index(bounce float64) int {
-	i, _ := slices.BinarySearch(s.bounds, bounce)
+func (s States) index(distance float64) int {
+	i, _ := slices.BinarySearch(s.bounds, distance)
 	return i
 }

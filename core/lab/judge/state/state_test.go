@@ -15,7 +15,7 @@ func TestStatesOfOneModeOrFewReadings(t *testing.T) {
 	for range 200 {
 		one = append(one, 50*math.Exp(0.1*r.NormFloat64()))
 	}
-	for name, bounces := range map[string][]float64{
+	for name, distances := range map[string][]float64{
 		"one mode":            one,
 		"and an outlier":      append(slices.Clone(one), 900),
 		"one reading":         {50},
@@ -24,7 +24,7 @@ func TestStatesOfOneModeOrFewReadings(t *testing.T) {
 		"a slow drift":        {50, 60, 70, 80, 90, 100, 110, 120, 130, 140},
 		"one factor below it": {50, 50, 50, 50, 72, 72, 72, 72},
 	} {
-		s := Find(bounces)
+		s := Find(distances)
 		require.Equal(t, 1, s.Count(), name)
 		require.Empty(t, s.Names(), name)
 		require.Empty(t, s.Of(50, 500), name)
@@ -36,13 +36,13 @@ func TestStatesOfOneModeOrFewReadings(t *testing.T) {
 func TestStatesAreTold(t *testing.T) {
 	s := Find([]float64{50, 52, 300, 310})
 	require.Equal(t, []string{"near", "far"}, s.Names())
-	for state, bounces := range map[string][2]float64{
+	for state, distances := range map[string][2]float64{
 		"near": {48, 53},
 		"far":  {472, 312}, // a factor of 1.51 within one state
 		Mixed:  {300, 50},
 		Unread: {},
 	} {
-		require.Equal(t, state, s.Of(bounces[0], bounces[1]))
+		require.Equal(t, state, s.Of(distances[0], distances[1]))
 	}
 	require.Equal(t, "far", s.Of(0, 300), "one reading")
 
@@ -55,19 +55,21 @@ func TestStatesAreTold(t *testing.T) {
 func TestStatesWithStrayReadings(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 1))
 	for range 50 {
-		var bounces []float64
+		var distances []float64
 		for range 10 + r.IntN(100) {
-			bounces = append(bounces, 50*math.Exp(0.05*r.NormFloat64()),
+			distances = append(distances, 50*math.Exp(0.05*r.NormFloat64()),
 				300*math.Exp(0.15*math.Abs(r.NormFloat64())))
 		}
-		for range len(bounces) / 40 {
-			bounces = append(bounces, 50*math.Pow(6, r.Float64()))
+		for range len(distances) / 40 {
+			distances = append(distances, 50*math.Pow(6, r.Float64()))
 		}
-		first := Find(bounces)
+		first := Find(distances)
 		require.Equal(t, 2, first.Count())
 		require.Greater(t, first.bounds[0], 60.0)
 		require.Less(t, first.bounds[0], 290.0)
-		r.Shuffle(len(bounces), func(i, j int) { bounces[i], bounces[j] = bounces[j], bounces[i] })
-		require.Equal(t, first, Find(bounces))
+		r.Shuffle(len(distances), func(i, j int) {
+			distances[i], distances[j] = distances[j], distances[i]
+		})
+		require.Equal(t, first, Find(distances))
 	}
 }

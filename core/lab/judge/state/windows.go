@@ -16,28 +16,28 @@ type Classifier struct{ States }
 
 // NewClassifier returns a classifier for the states that the windows of all cells of the sets show.
 func NewClassifier(sets ...*set.Set) Classifier {
-	var bounces []float64
+	var distances []float64
 	for _, s := range sets {
 		for i := range s.Cells {
 			for _, w := range s.Cells[i].Windows {
-				bounces = append(bounces, w.BounceBefore, w.BounceAfter)
+				distances = append(distances, w.DistanceBefore, w.DistanceAfter)
 			}
 		}
 	}
-	return Classifier{Find(bounces)}
+	return Classifier{Find(distances)}
 }
 
 // Of returns the state of a window: [States.Of], or [Disturbed] if it is disturbed.
 func (s Classifier) Of(w set.Window) string {
-	name := s.ofBounces(w)
+	name := s.ofDistances(w)
 	if w.Disturbed() {
 		return Disturbed(name)
 	}
 	return name
 }
 
-func (s Classifier) ofBounces(w set.Window) string {
-	return s.States.Of(w.BounceBefore, w.BounceAfter)
+func (s Classifier) ofDistances(w set.Window) string {
+	return s.States.Of(w.DistanceBefore, w.DistanceAfter)
 }
 
 // All returns the names of all states that windows may have, those of disturbed windows last.
@@ -138,7 +138,7 @@ func (s Classifier) Divide(windows []set.Window) []InState {
 	by, known := map[string][]int{}, false
 	for i, w := range windows {
 		by[s.Of(w)] = append(by[s.Of(w)], i)
-		known = known || Plain(s.ofBounces(w))
+		known = known || Plain(s.ofDistances(w))
 	}
 	if s.Count() < 2 || !known {
 		return nil
@@ -182,7 +182,7 @@ func (s Classifier) Within(c *set.Cell, name string) *set.Cell {
 func (s Classifier) Common(cells []*set.Cell) string {
 	cells = slices.DeleteFunc(slices.Clone(cells), func(c *set.Cell) bool {
 		return !slices.ContainsFunc(c.Windows,
-			func(w set.Window) bool { return s.ofBounces(w) != Unread })
+			func(w set.Window) bool { return s.ofDistances(w) != Unread })
 	})
 	common, windows := "", 0
 	for _, name := range s.Names() {
@@ -283,7 +283,7 @@ func (s Shown) Windows(c *set.Cell) string {
 func (s Classifier) OfCapacity(c *result.Capacity) string {
 	by := map[string][]float64{}
 	for _, w := range c.Windows {
-		name := s.States.Of(w.BounceBefore, w.BounceAfter)
+		name := s.States.Of(w.DistanceBefore, w.DistanceAfter)
 		by[name] = append(by[name], w.Throughput)
 	}
 	for _, name := range slices.Sorted(maps.Keys(by)) {

@@ -38,7 +38,7 @@ func TestMigrateFrom1(t *testing.T) {
 		require.InDelta(t, 120, repeat.Samples[c.probe], 0)
 		require.NotContains(t, repeat.Samples, c.gone)
 		require.NotContains(t, repeat.Samples, OpTimeRatio)
-		require.InDelta(t, 120, repeat.Before.Bounce, 0)
+		require.InDelta(t, 120, repeat.Before.CoreDistance, 0)
 		if c.probe == Floor {
 			require.InDelta(t, 120, repeat.After.Medium.RoundTrip, 0)
 		} else {

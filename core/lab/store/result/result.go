@@ -299,9 +299,9 @@ type Repeat struct {
 	// Stalls are the longest times in the window for which polling threads made no progress, in
 	// order.
 	Stalls []Stall `json:"stalls,omitempty"`
-	// Mixed marks a window during which the machine changed its state: the bounces before and after
-	// it differ too much. Remeasured has the mixed, starved and empty windows that this one
-	// replaces.
+	// Mixed marks a window during which the machine changed its state: the core distances
+	// before and after it differ too much. Remeasured has the mixed, starved and empty windows that
+	// this one replaces.
 	Mixed      bool     `json:"mixed,omitempty"`
 	Remeasured []Window `json:"remeasured,omitempty"`
 	// Starved is the reason why the window measured next to nothing: a rank had no processor in it.
@@ -310,12 +310,12 @@ type Repeat struct {
 
 // Readings are the probes on one side of a window.
 type Readings struct {
-	// Bounce is the round trip of one cache line between the processors of a client and its daemon:
-	// the median over all pairs, in nanoseconds; 0 if it was not measured. It shows the state of
-	// the machine, whatever the transport. Bounces has those before, between and after the other
-	// probes, in order; Bounce is the one next to the window.
-	Bounce  float64   `json:"bounce_ns,omitempty"`
-	Bounces []float64 `json:"bounces_ns,omitempty"`
+	// CoreDistance is the round trip of one cache line between the processors of a client and its
+	// daemon: the median over all pairs, in nanoseconds; 0 if it was not measured. It shows the
+	// state of the machine, whatever the transport. CoreDistances has those before, between and
+	// after the other probes, in order; CoreDistance is the one next to the window.
+	CoreDistance  float64   `json:"bounce_ns,omitempty"`
+	CoreDistances []float64 `json:"bounces_ns,omitempty"`
 	// Medium is the floor of a round trip, Rate that of operations in flight, and Library the
 	// ping-pong of the library under the transport, in C. Each is the median over all pairs, and
 	// absent if it was not measured.
@@ -349,12 +349,12 @@ type ProbeFailure struct {
 // PairReadings are the probes between one calling thread and one daemon, in nanoseconds; 0 if not
 // measured.
 type PairReadings struct {
-	Caller  record.Thread `json:"caller"`
-	Daemon  record.Thread `json:"daemon"`
-	Bounce  float64       `json:"bounce_ns,omitempty"`
-	Medium  float64       `json:"medium_ns,omitempty"`
-	Rate    float64       `json:"rate_ns,omitempty"`
-	Library float64       `json:"library_ns,omitempty"`
+	Caller       record.Thread `json:"caller"`
+	Daemon       record.Thread `json:"daemon"`
+	CoreDistance float64       `json:"bounce_ns,omitempty"`
+	Medium       float64       `json:"medium_ns,omitempty"`
+	Rate         float64       `json:"rate_ns,omitempty"`
+	Library      float64       `json:"library_ns,omitempty"`
 	// Transport is a round trip, or the time per operation.
 	Transport float64 `json:"transport_ns,omitempty"`
 	// Crosses is set for a pair on different machines.
@@ -382,10 +382,10 @@ type MachineTime struct {
 
 // Window is a window in brief: what it measured, and the state of the machine around it.
 type Window struct {
-	StartedAt    time.Time `json:"started_at"`
-	Throughput   float64   `json:"throughput"` // op/s
-	BounceBefore float64   `json:"bounce_before_ns"`
-	BounceAfter  float64   `json:"bounce_after_ns"`
+	StartedAt      time.Time `json:"started_at"`
+	Throughput     float64   `json:"throughput"` // op/s
+	DistanceBefore float64   `json:"bounce_before_ns"`
+	DistanceAfter  float64   `json:"bounce_after_ns"`
 	// Starved is the reason why the window measured next to nothing if a rank had little of a
 	// processor. Empty is the reason if nothing was completed though no rank was starved. Both are
 	// absent for a mixed window.

@@ -45,7 +45,7 @@ const (
 	BusyPerOp       = "busy_per_op"
 	ProcessCPUPerOp = "process_cpu_per_op"
 	KernelPerOp     = "kernel_per_op"
-	Bounce          = "bounce"
+	CoreDistance    = "bounce"
 	Steal           = "steal"
 	Stalled         = "stalled"
 	GapLimit        = "gap_limit"
@@ -180,7 +180,7 @@ var Definitions = []Definition{
 		"benchmark overhead, measured with a transport that completes at once"},
 	{HarnessShare, "ratio", Lower,
 		"benchmark overhead as a share of an operation's time, or of the busiest thread's"},
-	{Bounce, "ns", None,
+	{CoreDistance, "ns", None,
 		"round trip of one cache line between the run's processors: the machine's state"},
 	{Steal, "ratio", None,
 		"share of the window for which the hypervisor kept a processor of the run"},

@@ -300,7 +300,7 @@ func (s *Set) Check() error {
 			return wrong("environment %d is out of range: the set has %d", c.Environment,
 				len(s.Environments))
 		case slices.ContainsFunc(c.Windows, Window.invalid):
-			return wrong("windows[%d] has a negative bounce, launch or share",
+			return wrong("windows[%d] has a negative distance, launch or share",
 				slices.IndexFunc(c.Windows, Window.invalid))
 		case c.Status == Measured && len(c.Samples) == 0:
 			return wrong("status is measured, but samples is empty")

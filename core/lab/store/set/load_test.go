@@ -129,7 +129,7 @@ func TestSetsOfSchema1(t *testing.T) {
 			require.Positive(t, c.ClockStep)
 			require.Len(t, c.Samples[result.HarnessOverhead], 1)
 			memory := c.Transport() == "shm" || c.Transport() == "copyrpc"
-			require.Equal(t, memory, c.Windows[0].BounceBefore > 0, c.Transport())
+			require.Equal(t, memory, c.Windows[0].DistanceBefore > 0, c.Transport())
 		}
 	}
 	s, err := Load(dir)

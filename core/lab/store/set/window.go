@@ -12,9 +12,10 @@ type Window struct {
 	StartedAt time.Time `json:"started_at"`
 	// Launch tells the launches apart that measured the cell, from 0.
 	Launch int `json:"launch"`
-	// BounceBefore and BounceAfter are the bounces on both sides of the window; 0 if not measured.
-	BounceBefore float64 `json:"bounce_before_ns,omitempty"`
-	BounceAfter  float64 `json:"bounce_after_ns,omitempty"`
+	// DistanceBefore and DistanceAfter are the core distances on both sides of the window; 0 if
+	// not measured.
+	DistanceBefore float64 `json:"bounce_before_ns,omitempty"`
+	DistanceAfter  float64 `json:"bounce_after_ns,omitempty"`
 	// Mixed marks a window during which the machine changed its state.
 	Mixed bool `json:"mixed,omitempty"`
 	// Taken is the share of a disturbed window for which others had the processor of a polling
@@ -26,7 +27,7 @@ type Window struct {
 
 // invalid reports whether a number that must not be negative is.
 func (w Window) invalid() bool {
-	return !(w.BounceBefore >= 0 && w.BounceAfter >= 0 && w.Taken >= 0) || w.Launch < 0
+	return !(w.DistanceBefore >= 0 && w.DistanceAfter >= 0 && w.Taken >= 0) || w.Launch < 0
 }
 
 // Disturbed reports whether others had the processor of a polling thread for more than
@@ -40,7 +41,7 @@ func windowsOf(r *result.Result) []Window {
 		has := func(name string) bool { _, has := repeat.Samples[name]; return has }
 		w := Window{
 			StartedAt: repeat.StartedAt, Launch: repeat.Launch,
-			BounceBefore: repeat.Before.Bounce, BounceAfter: repeat.After.Bounce,
+			DistanceBefore: repeat.Before.CoreDistance, DistanceAfter: repeat.After.CoreDistance,
 			Mixed:   repeat.Mixed,
 			NoFloor: !slices.ContainsFunc(ofFloors, has),
 		}

@@ -171,7 +171,7 @@ func (f *fake) measure(ctx context.Context, c config.Config, _ experiment.Observ
 		Plugin: result.Plugin{Name: Transport},
 		Repeats: []result.Repeat{{
 			StartedAt: began.Add(time.Duration(f.launches) * time.Second),
-			Before:    result.Readings{Bounce: 50}, After: result.Readings{Bounce: 51},
+			Before:    result.Readings{CoreDistance: 50}, After: result.Readings{CoreDistance: 51},
 			Samples: map[string]float64{
 				result.Throughput: 1e9 / operation, result.LatencyMean: operation,
 				result.LatencyP50: operation,
@@ -263,7 +263,7 @@ func TestRun(t *testing.T) {
 	require.Equal(t, "some", self.Machine(&self.Cells[0]).Identity["cpu"])
 	require.Len(t, self.Cells[0].Windows, 60)
 	require.Equal(t, 59, self.Cells[0].Windows[59].Launch)
-	require.Equal(t, 50.0, self.Cells[0].Windows[0].BounceBefore)
+	require.Equal(t, 50.0, self.Cells[0].Windows[0].DistanceBefore)
 	require.NotContains(t, self.Cells[0].Samples, result.Goodput)
 	require.NotEmpty(t, stored.Recovery, "concluded")
 	require.Contains(t, experimentOf(stored, calibration.ExperimentHalf).Set.Cells[0].Samples,
