@@ -54,14 +54,14 @@ func TestCalibrate(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "made")
 	calibrateUntil(t, out, 10)
 	lines := calibrateUntil(t, out, 3*delays, "--resume")
-	least, once := [delays]float64{}, map[[3]int]bool{}
+	low, once := [delays]float64{}, map[[3]int]bool{}
 	for _, l := range lines {
 		once[[3]int{l.Experiment, l.Cell, l.Round}] = true
 		if p50 := l.Samples["latency_p50"]; l.Experiment == 0 &&
-			(least[l.Cell] == 0 || p50 < least[l.Cell]) {
-			least[l.Cell] = p50
+			(low[l.Cell] == 0 || p50 < low[l.Cell]) {
+			low[l.Cell] = p50
 		}
 	}
 	require.Len(t, once, len(lines), "no launch is measured twice")
-	require.InDelta(t, math.Log10(longest), math.Log10(least[delays-1]-least[0]), 1, "%v", least)
+	require.InDelta(t, math.Log10(longest), math.Log10(low[delays-1]-low[0]), 1, "%v", low)
 }

@@ -155,14 +155,14 @@ func TestLinkDown(t *testing.T) {
 
 // requireStall requires that the first repeat lists a stall without traffic, in its window or in
 // one that it replaces: on a busy machine a window with an outage may be a mixed or a starved one.
-func requireStall(t *testing.T, r *result.Result, least time.Duration) {
+func requireStall(t *testing.T, r *result.Result, shortest time.Duration) {
 	t.Helper()
 	stalls := slices.Clone(r.Repeats[0].Stalls)
 	for _, w := range r.Repeats[0].Remeasured {
 		stalls = append(stalls, w.Stalls...)
 	}
 	require.True(t, slices.ContainsFunc(stalls, func(s result.Stall) bool {
-		return s.Cause == result.CauseNoTraffic && time.Duration(s.ForNS) >= least
+		return s.Cause == result.CauseNoTraffic && time.Duration(s.ForNS) >= shortest
 	}), "%+v", stalls)
 }
 

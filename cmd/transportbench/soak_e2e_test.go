@@ -241,7 +241,7 @@ func (s *soak) summarize(r *result.Result, command int) {
 		}
 		// The first windows touch memory for the first time; the end closes.
 		first, last := quarters(list[len(list)/5 : len(list)*19/20])
-		s.held = append(s.held, held{name, least(first), least(last)})
+		s.held = append(s.held, held{name, minimum(first), minimum(last)})
 	}
 	slices.SortFunc(s.held, func(a, b held) int { return strings.Compare(a.process, b.process) })
 	for i, metric := range driftMetrics {
@@ -347,12 +347,12 @@ func stateOf(windows []result.Repeat) func(result.Repeat) string {
 }
 
 // requireFlatLatency compares the last quarter of windows with the first, in each state of the
-// machine that both have windows of. The least of a state counts, because other programs slow the
+// machine that both have windows of. The fastest of a state counts, because other programs slow the
 // rest. Without a state in common the bound is wide enough for any two states.
 func requireFlatLatency(t *testing.T, windows []result.Repeat) {
 	t.Helper()
 	of := stateOf(windows)
-	leastOf := func(windows []result.Repeat) map[string]float64 {
+	fastestOf := func(windows []result.Repeat) map[string]float64 {
 		p50 := map[string]float64{}
 		for _, w := range windows {
 			name, now := of(w), w.Samples["latency_p50"]
@@ -363,7 +363,7 @@ func requireFlatLatency(t *testing.T, windows []result.Repeat) {
 		return p50
 	}
 	first, last := quarters(windows)
-	was, is := leastOf(first), leastOf(last)
+	was, is := fastestOf(first), fastestOf(last)
 	t.Logf("p50 in ns by state: %v to %v", was, is)
 	compared := false
 	for name := range was {
@@ -373,10 +373,10 @@ func requireFlatLatency(t *testing.T, windows []result.Repeat) {
 		}
 	}
 	if !compared {
-		least := func(p50 map[string]float64) float64 {
+		fastest := func(p50 map[string]float64) float64 {
 			return slices.Min(slices.Collect(maps.Values(p50)))
 		}
-		require.Less(t, least(is), 3*least(was), "p50 in ns, no state in common")
+		require.Less(t, fastest(is), 3*fastest(was), "p50 in ns, no state in common")
 	}
 }
 
@@ -385,8 +385,8 @@ func quarters[T any](list []T) (first, last []T) {
 	return list[:len(list)/4], list[len(list)-len(list)/4:]
 }
 
-// least returns the least of each column.
-func least(list []holding) holding {
+// minimum returns the minimum of each column.
+func minimum(list []holding) holding {
 	low := list[0]
 	for _, now := range list {
 		for kind := range low {

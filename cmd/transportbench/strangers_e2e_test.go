@@ -69,7 +69,7 @@ type recording struct {
 }
 
 // capture records the packets to some ports, or nothing without the privilege for it.
-func capture(t *testing.T, ports []port, most int) (r recording) {
+func capture(t *testing.T, ports []port, limit int) (r recording) {
 	t.Helper()
 	// ETH_P_IP in network order
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, int(0x0008))
@@ -85,7 +85,7 @@ func capture(t *testing.T, ports []port, most int) (r recording) {
 		wanted[p.at.Port()] = true
 	}
 	b := make([]byte, 1<<16)
-	for until := time.Now().Add(5 * time.Second); len(r.bodies) < most &&
+	for until := time.Now().Add(5 * time.Second); len(r.bodies) < limit &&
 		time.Now().Before(until); {
 		n, err := unix.Read(fd, b)
 		head := 0

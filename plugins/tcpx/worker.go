@@ -71,8 +71,8 @@ func newWorker(s *settings, index int) (*worker, error) {
 	w := &worker{settings: s, config: s.conn(2 * s.inFlight), epoll: -1,
 		notifier: sock.Notifier{FD: -1},
 		ready:    make([]unix.EpollEvent, s.peers+2), lost: control.NewLostPeers(s.peers),
-		dirty: make([]*peer, 0, s.peers), failures: make([]error, 0,
-			s.peers), releasing: make([]*peer, 0, s.peers)}
+		dirty: make([]*peer, 0, s.peers), failures: make([]error, 0, s.peers),
+		releasing: make([]*peer, 0, s.peers)}
 	w.connector.Acceptor.Listener = -1
 	w.own = dial.NewNonce()
 	w.peers = control.NewPeers[peer](maxPeers, w.own)

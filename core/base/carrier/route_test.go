@@ -115,10 +115,10 @@ func sentOver(interfaces map[string]netip.Addr, f func() error) (name string, er
 	if err := f(); err != nil {
 		return "", err
 	}
-	most := uint64(0)
+	maxSent := uint64(0)
 	for i, now := range readInterfaces() {
-		if sent := now.Since(before[i]).Sent; interfaces[i].IsValid() && sent > most {
-			most, name = sent, i
+		if sent := now.Since(before[i]).Sent; interfaces[i].IsValid() && sent > maxSent {
+			maxSent, name = sent, i
 		}
 	}
 	return name, nil

@@ -21,9 +21,9 @@ func TestTicksAdvance(t *testing.T) {
 func TestUseTicks(t *testing.T) {
 	t.Cleanup(func() { counter.Store(nil) })
 	const perTick = 1 << 31 // half a nanosecond, whatever a tick is
-	last, least := Now(), int64(time.Since(start))
+	last, at := Now(), int64(time.Since(start))
 	UseTicks(perTick)
-	require.GreaterOrEqual(t, counter.Load().at, least)
+	require.GreaterOrEqual(t, counter.Load().at, at)
 	require.LessOrEqual(t, counter.Load().at, int64(time.Since(start)))
 	for range 100 {
 		UseTicks(perTick)
@@ -46,10 +46,10 @@ func TestRateOfTicks(t *testing.T) {
 		outer, before := Ticks(), Now()
 		inner := Ticks()
 		time.Sleep(20 * time.Millisecond)
-		least, after := Ticks()-inner, Now()
-		most := Ticks() - outer
-		require.GreaterOrEqual(t, after-before, nanos(least-reorder))
-		require.LessOrEqual(t, after-before, nanos(most+reorder))
+		low, after := Ticks()-inner, Now()
+		high := Ticks() - outer
+		require.GreaterOrEqual(t, after-before, nanos(low-reorder))
+		require.LessOrEqual(t, after-before, nanos(high+reorder))
 	}
 }
 

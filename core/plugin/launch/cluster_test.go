@@ -19,13 +19,13 @@ import (
 // machines are agents that take a minute to describe a plugin.
 type machines struct {
 	wire.Agent
-	now, most atomic.Int64 // plugins that are described
+	now, peak atomic.Int64 // plugins that are described
 }
 
 func (m *machines) Describe(context.Context, wire.PluginRequest) ([]byte, error) {
 	defer m.now.Add(-1)
-	if n := m.now.Add(1); n > m.most.Load() {
-		m.most.Store(n)
+	if n := m.now.Add(1); n > m.peak.Load() {
+		m.peak.Store(n)
 	}
 	time.Sleep(time.Minute)
 	return nil, errors.New("described")
@@ -56,7 +56,7 @@ func TestTurns(t *testing.T) {
 		for _, err := range errs {
 			require.ErrorContains(t, err, "described")
 		}
-		require.EqualValues(t, 8, m.most.Load())
+		require.EqualValues(t, 8, m.peak.Load())
 		for _, r := range c.remotes {
 			r.Close()
 		}

@@ -203,7 +203,7 @@ func TestStorageFits(t *testing.T) {
 // fit changes the storage at random and keeps what fits better.
 func fit(t *testing.T, cfg config.Config, rows []published, steps int) config.Config {
 	random := rand.New(rand.NewPCG(3, 4))
-	least := misfit(cfg, rows, 100)
+	best := misfit(cfg, rows, 100)
 	number := regexp.MustCompile(`[\d.]+ms`)
 	for range steps {
 		other := cfg
@@ -220,11 +220,11 @@ func fit(t *testing.T, cfg config.Config, rows []published, steps int) config.Co
 		if err := other.Validate(); err != nil {
 			continue
 		}
-		if m := misfit(other, rows, 100); m < least {
-			cfg, least = other, m
+		if m := misfit(other, rows, 100); m < best {
+			cfg, best = other, m
 		}
 	}
-	t.Logf("misfit %.4f: read %s, write %s, lookup %s, lanes %d and %d", least, cfg.ReadDelay,
+	t.Logf("misfit %.4f: read %s, write %s, lookup %s, lanes %d and %d", best, cfg.ReadDelay,
 		cfg.WriteDelay, cfg.LookupDelay, cfg.StorageLanes, cfg.WriteLanes)
 	return cfg
 }

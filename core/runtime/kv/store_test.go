@@ -209,9 +209,9 @@ func TestProbesAreFew(t *testing.T) {
 		}
 	}
 	tests := []struct {
-		name string
-		keys []uint64
-		most float64 // probes a lookup; 1.5 is linear probing's, half full
+		name  string
+		keys  []uint64
+		limit float64 // probes a lookup; 1.5 is linear probing's, half full
 	}{
 		{"consecutive", all, 1.05},
 		{"one daemon's", thirdOfThem, 1.5},
@@ -223,7 +223,8 @@ func TestProbesAreFew(t *testing.T) {
 			for _, key := range test.keys {
 				require.NoError(t, s.Fill(key, 8))
 			}
-			require.LessOrEqual(t, float64(probes(s, test.keys))/float64(len(test.keys)), test.most)
+			require.LessOrEqual(t, float64(probes(s, test.keys))/float64(len(test.keys)),
+				test.limit)
 		})
 	}
 }

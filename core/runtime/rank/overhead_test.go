@@ -42,7 +42,7 @@ func BenchmarkOverhead(b *testing.B) {
 			load.set(&cfg)
 			require.NoError(b, cfg.Validate())
 			b.Run(fmt.Sprintf("%s/in-flight=%d", load.name, inFlight), func(b *testing.B) {
-				least, null := [2]float64{math.MaxFloat64, math.MaxFloat64},
+				best, null := [2]float64{math.MaxFloat64, math.MaxFloat64},
 					[2]float64{math.MaxFloat64, math.MaxFloat64}
 				for side, isDaemon := range []bool{false, true} {
 					o, err := newOverhead(record.Plan{Config: cfg, Idle: config.IdleSpin}, isDaemon,
@@ -51,13 +51,13 @@ func BenchmarkOverhead(b *testing.B) {
 					for range b.N {
 						cost, err := o.measure(1024, 2*time.Millisecond)
 						require.NoError(b, err)
-						least[side] = min(least[side], cost)
+						best[side] = min(best[side], cost)
 						null[side] = min(null[side], nullCost(b, o, inFlight, 2*time.Millisecond))
 					}
 					require.NoError(b, o.close())
 				}
-				b.ReportMetric(least[0], "client-ns")
-				b.ReportMetric(least[1], "daemon-ns")
+				b.ReportMetric(best[0], "client-ns")
+				b.ReportMetric(best[1], "daemon-ns")
 				b.ReportMetric(null[0]+null[1], "null-ns")
 				b.ReportMetric(0, "ns/op")
 			})
@@ -208,14 +208,14 @@ func TestOverheadOfOneRank(t *testing.T) {
 // more than 1/32.
 func TestBatchesAreAShareOfAPart(t *testing.T) {
 	const step = 100 * time.Microsecond
-	most, done := 0, uint64(0)
+	largest, done := 0, uint64(0)
 	_, err := inParts(machine.Calibrated(), 100*step*overheadParts, func(n int) (uint64, error) {
 		spinFor(time.Duration(n) * step)
-		most, done = max(most, n), done+uint64(n)
+		largest, done = max(largest, n), done+uint64(n)
 		return done, nil
 	})
 	require.NoError(t, err)
-	require.LessOrEqual(t, most, 3)
+	require.LessOrEqual(t, largest, 3)
 }
 
 // TestNullServerKeepsWhatAPollLeaves polls fewer calls than were posted. The client uses its slice
@@ -236,8 +236,8 @@ func TestNullServerKeepsWhatAPollLeaves(t *testing.T) {
 		require.NoError(t, err)
 	}
 	var got []transport.Token
-	poll := func(most int) {
-		n, err := null.Poll(events[:most])
+	poll := func(limit int) {
+		n, err := null.Poll(events[:limit])
 		require.NoError(t, err)
 		for _, e := range events[:n] {
 			got = append(got, e.Token)

@@ -243,8 +243,8 @@ func checkTraffic(t *testing.T, cfg config.Config, ranks []*Rank) {
 func checkPeers(t *testing.T, cfg config.Config, rank int, c *record.ClientReport) {
 	require.Empty(t, c.Failures)
 	require.Len(t, c.Peers, cfg.ServingRanks())
-	var ops, samples, most uint64
-	least := ^uint64(0)
+	var ops, samples, high uint64
+	low := ^uint64(0)
 	for i, p := range c.Peers {
 		require.Equal(t, i, p.Rank)
 		ops, samples = ops+p.Count, samples+p.Latency.Samples
@@ -252,12 +252,12 @@ func checkPeers(t *testing.T, cfg config.Config, rank int, c *record.ClientRepor
 			require.Zero(t, p.Count, "calls to the client's own rank")
 			continue
 		}
-		most, least = max(most, p.Count), min(least, p.Count)
+		low, high = min(low, p.Count), max(high, p.Count)
 	}
 	require.Equal(t, c.Ops(), ops)
 	require.Equal(t, c.Samples, samples)
 	if cfg.Turns() > 0 { // those in flight at the ends of the window may all have been to one rank
-		require.LessOrEqual(t, most-least, uint64(cfg.InFlight+1))
+		require.LessOrEqual(t, high-low, uint64(cfg.InFlight+1))
 		require.InDelta(t, float64(ops)/float64(cfg.Turns()), float64(c.Iterations.Samples),
 			float64(2*cfg.InFlight))
 	}

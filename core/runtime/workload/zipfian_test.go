@@ -69,12 +69,12 @@ func TestZipfianIsZipfian(t *testing.T) {
 }
 
 // mergeSmall merges bins until each has at least the given probability.
-func mergeSmall(bounds []uint64, probability []float64, least float64) ([]uint64, []float64) {
+func mergeSmall(bounds []uint64, probability []float64, minimum float64) ([]uint64, []float64) {
 	var newBounds []uint64
 	var newProbability []float64
 	sum, from := 0.0, bounds[0]
 	for i, p := range probability {
-		if sum += p; sum >= least {
+		if sum += p; sum >= minimum {
 			newBounds, newProbability = append(newBounds, from), append(newProbability, sum)
 			sum, from = 0, bounds[i+1]
 		}

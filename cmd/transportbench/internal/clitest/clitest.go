@@ -357,9 +357,9 @@ func CommittedCell(t *testing.T, transport string) string {
 	return paths[0]
 }
 
-// CalibrationOf returns one of a machine that finds changes of least with 10 repeats, and none
-// below.
-func CalibrationOf(identity machine.Identity, least float64) *calibration.Document {
+// CalibrationOf returns the calibration of a machine on which no change below smallest is found,
+// with 10 repeats.
+func CalibrationOf(identity machine.Identity, smallest float64) *calibration.Document {
 	return &calibration.Document{
 		SchemaVersion: calibration.SchemaVersion, Kind: calibration.Kind, ID: result.NewID(),
 		Alpha:       0.05,
@@ -369,8 +369,8 @@ func CalibrationOf(identity machine.Identity, least float64) *calibration.Docume
 		Plugin:      result.Plugin{RuntimeDigest: core.RuntimeDigest()},
 		Power: []calibration.Power{{Load: "echo", Class: "memory", Repeats: 10,
 			Trials: []calibration.Trials{
-				{Known: least / 2, Count: 30, Found: 3, Share: calibration.Estimate{Value: 0.1}},
-				{Known: least, Count: 30, Found: 30, Share: calibration.Estimate{Value: 1}},
+				{Known: smallest / 2, Count: 30, Found: 3, Share: calibration.Estimate{Value: 0.1}},
+				{Known: smallest, Count: 30, Found: 30, Share: calibration.Estimate{Value: 1}},
 			}}},
 	}
 }

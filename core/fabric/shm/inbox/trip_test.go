@@ -28,7 +28,7 @@ func BenchmarkTrip(b *testing.B) {
 				if runtime.NumCPU() < 2 {
 					b.Skip("two threads need two processors")
 				}
-				least, bounced, ratios := math.Inf(1), 0.0, math.Inf(1)
+				best, bounced, ratios := math.Inf(1), 0.0, math.Inf(1)
 				client, server := connected(b, func(c *Config) {
 					c.InFlight, c.MaxPayload = calls, size
 				})
@@ -37,12 +37,12 @@ func BenchmarkTrip(b *testing.B) {
 					spent := trips(b, client, server, calls, size)
 					after := bounce(b)
 					if ratio := spent / max(before, after); ratio < ratios {
-						least, bounced, ratios = spent, max(before, after), ratio
+						best, bounced, ratios = spent, max(before, after), ratio
 					}
 					before = after
 				}
 				b.ReportMetric(0, "ns/op")
-				b.ReportMetric(least, "ns/call")
+				b.ReportMetric(best, "ns/call")
 				b.ReportMetric(bounced, "bounce-ns")
 				b.ReportMetric(ratios, "x-bounce")
 			})
@@ -85,7 +85,7 @@ func bounce(b *testing.B) float64 {
 }
 
 // trips keeps calls in flight and returns the least time of a call in slices of about 4096.
-func trips(b *testing.B, client, server *worker, calls, size int) (least float64) {
+func trips(b *testing.B, client, server *worker, calls, size int) (best float64) {
 	const slices, slice = 8, 4096
 	var stop atomic.Bool
 	echo := onCPU(1, func() error {
@@ -120,7 +120,7 @@ func trips(b *testing.B, client, server *worker, calls, size int) (least float64
 		for i := range ops {
 			ops[i] = transport.Op{Kind: transport.OpCall, Payload: make([]byte, size)}
 		}
-		least = math.Inf(1)
+		best = math.Inf(1)
 		next, looks := calls, 0
 		for range slices {
 			began, done := time.Now(), 0
@@ -143,7 +143,7 @@ func trips(b *testing.B, client, server *worker, calls, size int) (least float64
 					spin.Pause()
 				}
 			}
-			least = min(least, float64(time.Since(began))/float64(done))
+			best = min(best, float64(time.Since(began))/float64(done))
 		}
 		for left := calls - next; left > 0; left -= next {
 			var err error
@@ -156,5 +156,5 @@ func trips(b *testing.B, client, server *worker, calls, size int) (least float64
 	err := <-call
 	stop.Store(true)
 	require.NoError(b, errors.Join(err, <-echo))
-	return least
+	return best
 }

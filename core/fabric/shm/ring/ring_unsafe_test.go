@@ -236,7 +236,7 @@ func post(p Producer, ops []transport.Op) (n int, err error) {
 // TestConcurrentBatches is TestConcurrent as workers do it: PushBatch of several ops, which
 // takes a part of them if the ring is full, and Drain into more events than come or fewer.
 func TestConcurrentBatches(t *testing.T) {
-	const messages, most = 10_000, 24
+	const messages, maxBatch = 10_000, 24
 	kind := func(token uint64) Kind { return KindA + Kind(token%2) }
 	eachRing(t, func(t *testing.T, a Algorithm, wide bool) {
 		g := Geometry{Slots: 16, Wide: wide, Arena: 1024}
@@ -251,12 +251,12 @@ func TestConcurrentBatches(t *testing.T) {
 		go func() {
 			var ops []transport.Op
 			for token := uint64(0); token < messages || len(ops) > 0; {
-				for more := token%most + 1; more > 0 && token < messages; more-- {
+				for more := token%maxBatch + 1; more > 0 && token < messages; more-- {
 					ops = append(ops, transport.Op{Kind: transport.OpKind(kind(token)), Peer: 3,
 						Token: transport.Token(token), Payload: pattern(token, size(token))})
 					token++
 				}
-				for len(ops) > most || token == messages && len(ops) > 0 {
+				for len(ops) > maxBatch || token == messages && len(ops) > 0 {
 					n, err := post(p, ops)
 					p.Publish()
 					if ops = ops[n:]; err == nil {
@@ -271,9 +271,9 @@ func TestConcurrentBatches(t *testing.T) {
 			}
 			done <- nil
 		}()
-		events := make([]transport.Event, most)
+		events := make([]transport.Event, maxBatch)
 		for token := uint64(0); token < messages; {
-			n, err := c.Drain(3, events[:token%most+1])
+			n, err := c.Drain(3, events[:token%maxBatch+1])
 			require.NoError(t, err)
 			for _, e := range events[:n] {
 				if e.Token != transport.Token(token) || e.Peer != 3 ||

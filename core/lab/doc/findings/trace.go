@@ -87,7 +87,7 @@ func replayTimes(times *analyze.ReplayTimes) *doc.Doc {
 	first := &times.Steps[0]
 	d.Line("over the time of the trace, %s a bar: what was due, and response times by where "+
 		"operations ended", format.Time(first.For))
-	t := doc.NewTable("", "", ">least", ">most")
+	t := doc.NewTable("", "", ">min", ">max")
 	for _, of := range []struct {
 		name string
 		cell func(float64) doc.Cell

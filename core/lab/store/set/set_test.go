@@ -547,9 +547,9 @@ func TestPooledPercentilesOfMergedResults(t *testing.T) {
 	require.Equal(t, s.Cells[0].Pooled, again.Cells[0].Pooled)
 
 	// The response times of a measurement of the capacity only show how long the window was.
-	most := withStall(t, 0)
-	most.Config.Rate = config.RateMax
-	require.NoError(t, s.Add(most))
+	capacity := withStall(t, 0)
+	capacity.Config.Rate = config.RateMax
+	require.NoError(t, s.Add(capacity))
 	require.False(t, s.Cells[1].OpenLoop())
 	_, ok = s.Cells[1].Metric(result.ResponseP99)
 	require.False(t, ok)

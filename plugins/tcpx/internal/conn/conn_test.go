@@ -331,12 +331,12 @@ func TestStripingOfShortChunks(t *testing.T) {
 		exchange(t, a, b, random(5, chunk))
 		exchange(t, a, b, random(6, header))
 	}
-	fewest, most := a.lanes[0].position, a.lanes[0].position
+	low, high := a.lanes[0].position, a.lanes[0].position
 	for i := range a.lanes {
-		fewest, most = min(fewest, a.lanes[i].position), max(most, a.lanes[i].position)
+		low, high = min(low, a.lanes[i].position), max(high, a.lanes[i].position)
 	}
-	require.LessOrEqual(t, most-fewest, uint64(chunk))
-	require.Positive(t, fewest)
+	require.LessOrEqual(t, high-low, uint64(chunk))
+	require.Positive(t, low)
 }
 
 // TestLeastLoaded: the lane with the fewest bytes to send is chosen, and a lane without a free

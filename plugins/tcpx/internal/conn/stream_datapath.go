@@ -7,8 +7,7 @@ const minDirect = 32 << 10
 // SetStaging gives the stream its staging ring: memory that is mapped twice in a row. filled
 // returns the position up to which the stream is there; nil if Write fills it.
 func (s *Sender) SetStaging(ring []byte, filled func() uint64) {
-	s.staging, s.filled = ring,
-		filled
+	s.staging, s.filled = ring, filled
 }
 
 func (s *Sender) size() uint64 { return uint64(len(s.staging) / 2) }

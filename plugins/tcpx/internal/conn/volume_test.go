@@ -69,14 +69,14 @@ func TestChunksCostTheSame(t *testing.T) {
 	}
 	// Take the minimum of several runs: while the kernel is late with what was sent, the receiver
 	// finds nothing.
-	least := func() float64 {
+	fewest := func() float64 {
 		best := perChunk(200)
 		for range 4 {
 			best = min(best, perChunk(200))
 		}
 		return best
 	}
-	first := least()
+	first := fewest()
 	perChunk(uint64(total) - 2000)
 	eventually(t, "the last chunks to take as few calls as the first",
 		func() bool { return perChunk(200) <= first+0.5 })
@@ -87,12 +87,12 @@ func TestChunksCostTheSame(t *testing.T) {
 // TestTransfers sends a few transfers of random sizes with random options.
 func TestTransfers(t *testing.T) { transfers(t, 0, 12, 2<<20) }
 
-// transfers checks transfers of up to most bytes, byte for byte. The number of a transfer
+// transfers checks transfers of up to limit bytes, byte for byte. The number of a transfer
 // determines everything about it.
-func transfers(t *testing.T, from, to, most int) {
-	data := random(9, most)
+func transfers(t *testing.T, from, to, limit int) {
+	data := random(9, limit)
 	for i := from; i < to; i++ {
-		dice := rand.New(rand.NewPCG(uint64(i), uint64(most)))
+		dice := rand.New(rand.NewPCG(uint64(i), uint64(limit)))
 		pick := func(values ...string) string { return values[dice.IntN(len(values))] }
 		chunk, sockets := pageSize<<dice.IntN(8), 1+dice.IntN(6)
 		options := map[string]string{
@@ -104,7 +104,7 @@ func transfers(t *testing.T, from, to, most int) {
 			"unpack-workers": fmt.Sprint(dice.IntN(4)), "zero-copy": pick(zeroCopyOff, zeroCopyOff,
 				zeroCopyOn),
 		}
-		size := dice.IntN(most + 1)
+		size := dice.IntN(limit + 1)
 		if dice.IntN(8) == 0 {
 			size = dice.IntN(20)
 		}
