@@ -82,8 +82,8 @@ func (d *deviceSource) addPlaces(slots int) error {
 	return err
 }
 
-// freePlace gives a slot a place from which no stream sends, because the kernel does not copy: a
-// place is free once the peers have acknowledged the calls that Post took.
+// freePlace gives a slot a place from which no stream sends. The kernel does not copy what it
+// sends, so a place is free only once the peers have acknowledged the calls that Post took.
 func (w *worker) freePlace(slot int) (*devicePlace, error) {
 	d := &w.source
 	slots := len(d.sizes) - 1

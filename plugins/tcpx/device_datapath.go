@@ -46,7 +46,7 @@ type deviceRest struct {
 	size int
 }
 
-// deviceCopy is a copy that has not ended, or was not seen to.
+// deviceCopy is a copy that is not known to have ended.
 type deviceCopy struct {
 	number uint64
 	at     uint64 // position in the stream

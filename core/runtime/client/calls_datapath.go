@@ -135,8 +135,8 @@ func (c *Client) modify(call *call, e *transport.Event) {
 	c.ops = append(c.ops, c.requests[index])
 }
 
-// completeEchoes verifies and counts the responses among events. It takes the short way for those
-// with which nothing is wrong, if neither a verification in full nor a latency is due.
+// completeEchoes verifies and counts the responses among events. Those that are correct take a
+// short path, unless a verification in full or a latency is due.
 func completeEchoes(c *Client, events []transport.Event, now uint64) {
 	for done := 0; done < len(events); done++ {
 		first, plain := done, min(len(events), done+int(c.verify)-1, done+int(c.sampler.Left)-1)
@@ -167,8 +167,8 @@ func completeEchoes(c *Client, events []transport.Event, now uint64) {
 	}
 }
 
-// completeStore is completeEchoes for the responses of a store. The short way has the verifications
-// in full that are due.
+// completeStore is completeEchoes for the responses of a store. Its short path also has the
+// verifications in full and the wrong responses.
 func completeStore(c *Client, events []transport.Event, now uint64) {
 	for {
 		plain := min(len(events), int(c.sampler.Left)-1)
@@ -213,7 +213,7 @@ func completeStore(c *Client, events []transport.Event, now uint64) {
 	}
 }
 
-// completeEach is completeEchoes without a short way: for a sink, and with recorders of each call.
+// completeEach is completeEchoes without a short path: for a sink, and with recorders of each call.
 func completeEach(c *Client, events []transport.Event, now uint64) {
 	for i := range events {
 		c.completeOne(&events[i], now)

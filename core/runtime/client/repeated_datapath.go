@@ -72,9 +72,9 @@ func (l *repeatedLoop) run(s *loop.State, n int) error {
 	return nil
 }
 
-// replace ends the calls that events answer and issues the next ones in their place. It returns the
-// number of events that it handled: all, until one is not the response to a call in flight, the
-// next call is still in flight after a whole pass, or the calls start again.
+// replace ends the calls that events answer and issues the next ones in their place. It stops at an
+// event that is not the response to a call in flight, if the next call is still in flight after a
+// whole pass, and after the last of the calls. It returns the number of events that it handled.
 func (l *repeatedLoop) replace(events []transport.Event, now uint64) (n int) {
 	c, calls, first := l.Client, l.Client.calls, l.cursor
 	for n < len(events) {

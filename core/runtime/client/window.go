@@ -20,8 +20,8 @@ type callLoop interface {
 	//
 	// An iteration polls once and handles the events: it ends the calls that they answer, issues
 	// others, posts those, and only then verifies the responses, so that the harness works while
-	// the transport does. If it finds responses it reads the clock once. The reading ends the calls
-	// that the poll completed and starts the next ones, for all calls alike.
+	// the transport does. If it finds responses it reads the clock once: that is when the calls
+	// that they answer ended, and when the next ones started.
 	run(s *loop.State, n int) error
 	// takeBack withdraws the calls that the worker has not taken. They will be issued next.
 	takeBack()
@@ -96,7 +96,7 @@ func (c *Client) leave(atEnd func()) {
 		return
 	}
 	now := c.clock.Now()
-	// A thread that had no processor ends its window as it begins it, within one step of the clock.
+	// Without a processor in the window, the thread may read the same time at both of its ends.
 	c.counts.window = max(now-c.began, c.clock.Ticks(time.Nanosecond)+1)
 	c.counts.found = c.counts.polls - c.counts.empty
 	c.count(now)
@@ -111,7 +111,7 @@ func (c *Client) leave(atEnd func()) {
 	}
 }
 
-// stayOut waits for the end of a window without calling.
+// stayOut waits for the end of a window without making calls.
 func stayOut(s *loop.State) {
 	for s.Measuring() {
 		time.Sleep(time.Millisecond)

@@ -53,7 +53,7 @@ func (d *Daemon) Run(s *loop.State, atBegin, atEnd func()) error {
 // end ends the window: later requests are served but not counted.
 func (d *Daemon) end(atEnd func()) {
 	d.ended = true
-	// A thread that had no processor ends its window as it begins it, within one step of the clock.
+	// Without a processor in the window, the thread may read the same time at both of its ends.
 	d.counts.window = max(d.clock.Now()-d.start, d.clock.Ticks(time.Nanosecond)+1)
 	d.counts.store = d.work().Since(d.counts.store)
 	d.atEnd = d.counts
@@ -228,7 +228,7 @@ func (d *Daemon) handle(events []transport.Event, traced int) error {
 	return nil
 }
 
-// echo answers the first of found events as long as they are echoes, and returns their number. It
+// echo replies to the echo requests with which the found events begin, and returns their number. It
 // is serve without what echoes do not need.
 func (d *Daemon) echo(found int) (n int) {
 	events, waiting := d.events[:found], len(d.out.ops)
@@ -251,9 +251,9 @@ func (d *Daemon) echo(found int) (n int) {
 	return n
 }
 
-// serveStored serves the first of found events from the store as long as they are requests, and
-// returns their number. Like echo, it leaves out what such requests do not need: here siblings,
-// storage and the device.
+// serveStored serves the requests with which the found events begin from the store, and returns
+// their number. Like echo, it leaves out what they do not need: here siblings, storage and the
+// device.
 func (d *Daemon) serveStored(found int) (n int) {
 	events, waiting := d.events[:found], len(d.out.ops)
 	replies, next := d.out.ops[:cap(d.out.ops)], d.next
@@ -281,9 +281,9 @@ func (d *Daemon) serveStored(found int) (n int) {
 }
 
 // serve executes a request and adds the reply to out, or leaves both to the storage if that delays
-// the request. The reply points at an entry of the store, which the worker copies when it takes the
-// reply, at the request, which an echo returns, or at a header; there are as many headers as
-// requests can be open.
+// the request. The reply's payload is not a copy: it is an entry of the store, the request itself
+// (of an echo), or one of the daemon's headers, of which there are as many as requests can be open.
+// The worker copies it when it takes the reply.
 func (d *Daemon) serve(e *transport.Event, out *outbox) {
 	if d.storage != nil && d.delay(e, out) {
 		return

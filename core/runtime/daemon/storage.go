@@ -40,7 +40,7 @@ const (
 // it is known on arrival when a request's lane is free.
 type lanes struct {
 	free []uint64 // ticks from which each is free; a heap
-	// starts is a circular list of the starts of requests that may wait yet.
+	// starts is a circular list of the starts of requests that may still wait.
 	starts        []uint64
 	first, queued int
 }

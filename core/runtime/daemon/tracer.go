@@ -11,8 +11,8 @@ import (
 type tracer struct {
 	trace            *loop.CallTrace // nil if the daemon shares none
 	seen             uint64          // ticks
-	served           uint64          // ticks; 0 but from the reply to its post
-	atServed, posted uint64          // ticks; posted is 0 but until publish
+	served           uint64          // ticks of the reply; 0 once that is posted
+	atServed, posted uint64          // ticks; posted is 0 after publish
 	single           bool            // the poll returned one event
 }
 

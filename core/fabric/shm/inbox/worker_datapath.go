@@ -10,13 +10,13 @@ import (
 	"transportbench/core/transport"
 )
 
-// idlePolls is how many polls in a row find a ring empty before it is armed, if more than
-// HotRings are active. A client in a closed loop with this worker calls again sooner.
+// idlePolls is how many polls in a row must find a ring empty before it is armed, while more than
+// Config.HotRings rings are active. A client in a closed loop calls again sooner than that.
 const idlePolls = 512
 
 // Post implements [transport.Worker].
 func (w *worker) Post(ops []transport.Op) (int, error) {
-	if p := w.to; p != nil && len(ops) > 0 && ops[0].Peer == p.id { // as mostly
+	if p := w.to; p != nil && len(ops) > 0 && ops[0].Peer == p.id { // the usual case
 		n, err := p.out.PushBatch(ops)
 		if n == len(ops) {
 			return n, nil
@@ -26,8 +26,8 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 	return w.postRest(ops, 0, nil)
 }
 
-// postRest posts ops from n on, which may be for several peers, unless the one at n was refused
-// with an error of its ring.
+// postRest posts the ops from n on, which may be for several peers. If the ring has refused op n
+// already, with the error refused, postRest posts nothing.
 func (w *worker) postRest(ops []transport.Op, n int, refused error) (int, error) {
 	for refused == nil && n < len(ops) {
 		if err := w.turnTo(&ops[n]); err != nil {
@@ -182,7 +182,7 @@ func (w *worker) pollAll(events []transport.Event) (int, error) {
 		n += w.lost.Report(events[n:])
 	}
 	w.counts.polled += uint64(n)
-	// From now on Poll can do without all of this if a single ring is active and stays so.
+	// While a single ring is active, the next Polls need nothing of this.
 	if len(w.active) == 1 && w.settings.hotRings > 0 && w.lost.Len() == 0 &&
 		!w.active[0].closing && !w.active[0].peer.lost {
 		w.only = w.active[0]

@@ -320,8 +320,8 @@ func changeNotes(changes []*compare.Change) (lines []string) {
 	return lines
 }
 
-// notesOf returns the notes of a comparison, and where the minimum effect is from unless the user has
-// chosen it.
+// notesOf returns the notes of a comparison, and where the minimum effect is from unless the user
+// has chosen it.
 func notesOf(notes []string, floor float64, from string) (lines []string) {
 	for _, note := range notes {
 		lines = append(lines, "note: "+note)

@@ -533,8 +533,8 @@ func isClocked(metric string) bool {
 var clocked = regexp.MustCompile(`_(p[0-9]+|max)$`)
 
 // withholdForClock makes a change ambiguous if it is beyond the minimum effect by less than a step
-// of the clock, which may be all of that. A step finer than the minimum effect, or than the margin of SAME,
-// hides none that counts.
+// of the clock, which may be all of that. A step finer than the minimum effect, or than the margin
+// of SAME, hides none that counts.
 func (c *Change) withholdForClock(o Options) {
 	if c.step == 0 {
 		return

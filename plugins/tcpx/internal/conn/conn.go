@@ -92,7 +92,8 @@ func (c *Conn) UseZeroCopy() error {
 	return c.allowZeroCopy()
 }
 
-// allowZeroCopy allows MSG_ZEROCOPY on the lanes. Requests are then freed by the kernel's notices.
+// allowZeroCopy allows MSG_ZEROCOPY on the lanes. A request is then freed only after the kernel's
+// notice that it no longer reads the memory.
 func (c *Conn) allowZeroCopy() error {
 	for i := range c.lanes {
 		if err := unix.SetsockoptInt(c.lanes[i].FD, unix.SOL_SOCKET, unix.SO_ZEROCOPY,

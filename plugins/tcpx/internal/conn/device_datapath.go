@@ -6,7 +6,7 @@ import (
 )
 
 // deviceSpans are the parts of a stream that are sent from dmabufs, in the order of the stream,
-// until the peer has them. The staging ring has room for them and not their bytes.
+// until the peer has them. In the staging ring they take room, but their bytes are not there.
 type deviceSpans struct {
 	sender sock.DeviceSender
 	spans  queue.Queue[deviceSpan]

@@ -315,8 +315,8 @@ func (r *Receiver) release(wait bool) bool {
 	return true
 }
 
-// The stream. Each receive is unpacked to the slot of the destination ring behind that of the one
-// before. What follows a full request is so directly behind it: a message is contiguous.
+// The stream. Each receive is unpacked to the next slot of the destination ring. A full request
+// fills its slot, so a message that takes several requests is contiguous.
 
 // Allocate makes the destination ring and posts the first receives.
 func (r *Receiver) Allocate() (err error) {
@@ -336,9 +336,9 @@ func (r *Receiver) at(number uint64, offset, size int) bounce.Buffer {
 	return r.destination.Slice(slot*r.conn.config.Request+offset, size)
 }
 
-// place returns the memory for the next receive to be unpacked. While nothing else is in a ring of
-// the host, that is the first slot, which is still in the caches: the ring is larger than they are.
-// Device memory keeps old messages as long as it can.
+// place returns the memory for the next receive to be unpacked. If the ring is the host's and holds
+// nothing else, that is the first slot, which is still in the caches; the ring is larger than they
+// are. Device memory keeps old messages as long as it can.
 func (r *Receiver) place(size int) bounce.Buffer {
 	number := r.firstArriving()
 	if r.destination.Host != nil && r.released == number && r.offset == 0 {

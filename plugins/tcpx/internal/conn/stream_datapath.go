@@ -4,8 +4,8 @@ package conn
 // first: the copy then costs about what a system call costs.
 const minDirect = 32 << 10
 
-// SetStaging gives the stream its staging ring: memory that is mapped twice in a row. filled
-// returns the position up to which the stream is there; nil if Write fills it.
+// SetStaging gives the stream its staging ring: memory that is mapped twice in a row. If others
+// than Write fill the ring, filled returns the position up to which they have; otherwise it is nil.
 func (s *Sender) SetStaging(ring []byte, filled func() uint64) {
 	s.staging, s.filled = ring, filled
 }
@@ -23,8 +23,8 @@ func (s *Sender) End() uint64 { return s.end }
 
 // hasRoom reports whether the staging ring has room for size bytes. It frees the requests that
 // credits prove consumed, and asks TCP about the others only when the ring is half full.
-// While the ring is empty, the stream goes on at its begin, which is still in the caches: the ring
-// is larger than they are.
+// When the ring is empty, the stream starts again at its beginning, which is still in the caches;
+// the ring is larger than they are.
 func (s *Sender) hasRoom(size uint64) bool {
 	for s.acked != s.end && s.credits.Last() > s.requests.First()+s.peerWindow && s.Free() {
 	}
@@ -37,11 +37,11 @@ func (s *Sender) hasRoom(size uint64) bool {
 	return s.end+size-s.acked <= s.size()
 }
 
-// Skip appends size bytes that the caller puts into the staging ring by itself. There must be room.
+// Skip appends size bytes that the caller itself writes to the staging ring. There must be room.
 func (s *Sender) Skip(size int) { s.end += uint64(size) }
 
-// Write appends a payload, for which there must be room. Of a large one, the bytes that fill
-// requests are not copied if the sockets take them at once.
+// Write appends a payload, for which there must be room. It copies the payload to the staging ring;
+// of a large one, only what the sockets do not take at once.
 func (s *Sender) Write(payload []byte) {
 	c, size := s.conn, uint64(len(payload))
 	if size >= minDirect && c.control.fd >= 0 && !c.zeroCopy && c.config.Threads == 0 {
@@ -144,9 +144,9 @@ func (s *Sender) freeAll() {
 }
 
 // CanReply reports whether a reply of size bytes can leave with the next Send. A call may wait for
-// the window or the peer's receives, because its caller polls for the response; the thread that
-// replies may never poll again. A reply that takes more than a window is accepted when nothing else
-// is under way, and its sender must poll.
+// the window or for credits, because its caller polls for the response. A reply may not, because
+// the thread that sends it may never poll again. If it is larger than a window, CanReply accepts it
+// when nothing else is under way, and the sender must poll.
 func (s *Sender) CanReply(size int) bool {
 	c, config := s.conn, s.conn.config
 	if size <= c.messages.maxInline {
