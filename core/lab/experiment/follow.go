@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"transportbench/core/base/files"
 	"transportbench/core/lab/store/set"
 )
 
@@ -79,7 +80,7 @@ func (f *Follower) Progress(now time.Time) Progress {
 			continue
 		}
 		p.Planned += s.plan.Repeats
-		if _, err := os.Stat(s.cellPath(i)); err == nil {
+		if _, err := os.Stat(files.Packed(s.cellPath(i))); err == nil {
 			p.Done += s.plan.Repeats
 			continue
 		}
@@ -91,7 +92,7 @@ func (f *Follower) Progress(now time.Time) Progress {
 			}
 		}
 	}
-	_, err := os.Stat(filepath.Join(s.dir, set.IndexName))
+	_, err := os.Stat(files.Packed(filepath.Join(s.dir, set.IndexName)))
 	p.Ended = err == nil
 	if spent := now.Sub(f.began); !p.Ended && p.Done > 0 && spent > 0 {
 		p.LeftS = (spent / time.Duration(p.Done) * time.Duration(p.Planned-p.Done)).Round(

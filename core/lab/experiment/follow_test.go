@@ -41,7 +41,15 @@ func TestFollow(t *testing.T) {
 	}
 	require.Zero(t, seen[0].LeftS)
 	require.InDelta(t, 180, seen[3].LeftS, 1, "three of twelve took a minute")
-	require.Equal(t, Progress{Done: 12, Planned: 12, Ended: true}, f.Progress(time.Now()))
+	ended := Progress{Done: 12, Planned: 12, Ended: true}
+	require.Equal(t, ended, f.Progress(time.Now()))
+	require.NoError(t, filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".json" {
+			return err
+		}
+		return os.Rename(path, path+".gz") // as results are committed
+	}))
+	require.Equal(t, ended, f.Progress(time.Now()))
 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, planName), []byte(`{"kind":"sweep"}`),
 		0o600))

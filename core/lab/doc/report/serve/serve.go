@@ -223,11 +223,11 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, "event: gone\ndata: 1\n\n")
 		}
 		toldGone = gone
-		if progress != told {
+		if progress != told && !gone {
 			told = progress
 			fmt.Fprintf(w, "event: progress\ndata: %s\n\n", progress)
 		}
-		if version != sent {
+		if version != sent && !gone {
 			sent = version
 			fmt.Fprintf(w, "event: changed\ndata: %d\n\n", version)
 		}

@@ -187,7 +187,8 @@ func (quiet) Begin(experiment.Status) runner.Observer { return nil }
 func (quiet) Again(experiment.Status, string, string) {}
 func (quiet) Cell(experiment.Status, *set.Cell)       {}
 
-// Event streams tell how far a sweep is, that it has ended, and that the server was stopped.
+// Event streams tell how far a sweep is, that it has ended, that it is gone, and that the server
+// was stopped.
 func TestServerFollowsASweep(t *testing.T) {
 	dir := t.TempDir()
 	s := serve(t, dir)
@@ -231,8 +232,12 @@ func TestServerFollowsASweep(t *testing.T) {
 	steps <- true
 	await(`data: {"done":2,"planned":2,"ended":true,"left_s":0}`)
 	require.NoError(t, <-ended)
+	require.NoError(t, os.Rename(dir, filepath.Join(t.TempDir(), "elsewhere")))
+	await("event: gone")
 	require.NoError(t, s.stop())
-	await("event: stopped")
+	for lines.Scan() && lines.Text() != "event: stopped" {
+		require.NotContains(t, lines.Text(), "progress", "it would take the place of gone")
+	}
 }
 
 // An empty directory is shown once it has results. While a file cannot be read, the old page stays.
