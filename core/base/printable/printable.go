@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"unicode"
 	"unicode/utf16"
@@ -20,6 +21,18 @@ func Text(s string) string {
 		}
 	}
 	return s
+}
+
+// Joined returns the text of an error with its lines in one, or "" for nil.
+func Joined(err error) string {
+	if err == nil {
+		return ""
+	}
+	lines := strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' })
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
+	return strings.Join(lines, "; ")
 }
 
 // plain reports whether b is a printable character of ASCII.

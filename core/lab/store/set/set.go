@@ -139,6 +139,13 @@ type Plugin struct {
 	Path []string `json:"path,omitempty"`
 }
 
+// PluginOf returns what a cell keeps of a result's plugin, but for its Path.
+func PluginOf(p *result.Plugin) Plugin {
+	return Plugin{Name: p.Name, Version: p.Version, SHA256: p.SHA256,
+		RuntimeDigest: p.RuntimeDigest, Sources: p.Sources, Provider: p.Provider, Chosen: p.Chosen,
+		Integrity: p.Integrity, Uncounted: p.Uncounted, Matched: p.Matched}
+}
+
 // File is a result file and its length, which tells whether it has changed.
 type File struct {
 	Name  string `json:"name"`
@@ -356,14 +363,7 @@ func (s *Set) NewCell(r *result.Result, files ...File) (Cell, error) {
 	tool := r.Tool // a pointer to a field of r would keep all of r in memory
 	c := Cell{
 		Run: &run, Status: Measured, StartedAt: r.StartedAt, Files: files, Tool: &tool,
-		Plugin: Plugin{
-			Name: r.Plugin.Name, Version: r.Plugin.Version, SHA256: r.Plugin.SHA256,
-			RuntimeDigest: r.Plugin.RuntimeDigest, Sources: r.Plugin.Sources,
-			Provider: r.Plugin.Provider,
-			Chosen:   r.Plugin.Chosen, Integrity: r.Plugin.Integrity, Uncounted: r.Plugin.Uncounted,
-			Matched: r.Plugin.Matched,
-			Path:    result.Path(r),
-		},
+		Plugin:      PluginOf(&r.Plugin),
 		Environment: s.environment(machine),
 		Schema:      cmp.Or(r.MigratedFrom, r.SchemaVersion),
 		ClockStep:   clockStep(r),
@@ -375,6 +375,7 @@ func (s *Set) NewCell(r *result.Result, files ...File) (Cell, error) {
 	if err := c.flatten(); err != nil {
 		return Cell{}, err
 	}
+	c.Plugin.Path = result.Path(r)
 	c.responses = result.ResponsesOf(r.Repeats)
 	if c.Pooled, err = result.Pool(c.responses); err != nil {
 		return Cell{}, err
