@@ -63,7 +63,7 @@ func (d *Document) Text() []byte { return d.text }
 // Fields decodes the document, an object, with numbers of type [json.Number], which keep 64-bit
 // integers exact. Its errors are those of Decode.
 func (d *Document) Fields() (fields map[string]any, err error) {
-	if err := checkWeight(d.text, reflect.TypeOf(fields)); err != nil {
+	if err := checkValue(d.text, reflect.TypeOf(fields), false); err != nil {
 		return nil, err
 	}
 	decoder := json.NewDecoder(bytes.NewReader(d.text))
@@ -75,8 +75,14 @@ func (d *Document) Fields() (fields map[string]any, err error) {
 // Decode unmarshals the document into v, a pointer, and makes its strings printable. Every file
 // with results is read by it. Errors have a line and a column. A document that would take several
 // times its size in memory is an error.
-func (d *Document) Decode(v any) error {
-	if err := checkWeight(d.text, reflect.TypeOf(v)); err != nil {
+func (d *Document) Decode(v any) error { return d.decode(v, false) }
+
+// DecodeWhole is Decode of a document without null that has all fields of the structs in v, but for
+// those with omitempty or omitzero.
+func (d *Document) DecodeWhole(v any) error { return d.decode(v, true) }
+
+func (d *Document) decode(v any, whole bool) error {
+	if err := checkValue(d.text, reflect.TypeOf(v), whole); err != nil {
 		return err
 	}
 	if err := json.Unmarshal(d.text, v); err != nil {

@@ -85,20 +85,45 @@ func TestDocumentHasVersionAndKind(t *testing.T) {
 	require.Empty(t, d.Kind)
 }
 
-func TestMembers(t *testing.T) {
-	for text, want := range map[string]string{
-		`{}`: "", `[]`: "",
-		`[1]`:                       "=1",
-		"[ 1 ,\n\"a,]\\\"\" , [] ]": `=1 ="a,]\"" =[]`,
-		`{"a":{"b":[1,{}]},"c":null , "d" : -1.5e3}`: `a={"b":[1,{}]} c=null d=-1.5e3`,
-		`{"a\"b":"}"}`: `a"b="}"`,
-	} {
-		var got []string
-		for m := range Members([]byte(text)) {
-			got = append(got, fmt.Sprintf("%s=%s", m.Name, m.Value))
-		}
-		require.Equal(t, want, strings.Join(got, " "), text)
+func TestValueEnd(t *testing.T) {
+	for _, text := range []string{`{}`, `[]`, `[1]`, "[ 1 ,\n\"a,]\\\"\" , [] ]",
+		`{"a":{"b":[1,{}]},"c":null , "d" : -1.5e3}`, `{"a\"b":"}"}`} {
 		require.Equal(t, len(text), valueEnd([]byte(text), 0))
+		require.Equal(t, len(text), valueEnd([]byte(text+" , 1"), 0))
+	}
+}
+
+// A whole document has all fields that are always written, and no null.
+func TestDecodeWhole(t *testing.T) {
+	type Inner struct {
+		A int `json:"a"`
+		B int `json:"b,omitempty"`
+	}
+	type whole struct {
+		Inner
+		List []Inner        `json:"list"`
+		Any  any            `json:"any"`
+		Map  map[string]int `json:"map,omitzero"`
+	}
+	for text, wrong := range map[string]string{
+		`{"a": 1, "list": [], "any": null}`:                  "",
+		`{"A": 1, "list": [{"a": 1}], "any": {"x": null}}`:   "",
+		`{"a": 1, "list": [], "any": 1, "new": null}`:        "",
+		`{"list": [], "any": 1}`:                             `column 1: "a" is missing from the`,
+		`{"a": 1, "list": [{"a": 1}, {"b": 2}], "any": 1}`:   `column 29: "a" is missing from the`,
+		`{"a": 1, "list": null, "any": 1}`:                   "column 18: null in place of a value",
+		`{"a": 1, "list": [null], "any": 1}`:                 "column 19: null in place",
+		`{"a": 1, "list": [], "any": 1, "map": {"x": null}}`: "column 45: null in place",
+	} {
+		d, err := New([]byte(text))
+		require.NoError(t, err)
+		err = d.DecodeWhole(new(whole))
+		if wrong == "" {
+			require.NoError(t, err, text)
+			continue
+		}
+		require.ErrorContains(t, err, wrong, text)
+		require.NoError(t, d.Decode(new(whole)), text)
 	}
 }
 

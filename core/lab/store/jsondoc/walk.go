@@ -3,38 +3,7 @@ package jsondoc
 import (
 	"bytes"
 	"encoding/json"
-	"iter"
 )
-
-// Member is a value of an object or a list.
-type Member struct {
-	Name  string // "" in a list
-	Value []byte // its text
-}
-
-// Members yields the values of the object or list at the beginning of text, which is valid JSON,
-// without reading what is in them.
-func Members(text []byte) iter.Seq[Member] {
-	return func(yield func(Member) bool) {
-		object := text[0] == '{'
-		for i := skipSpace(text, 1); text[i] != '}' && text[i] != ']'; {
-			var m Member
-			if object {
-				end := stringEnd(text, i)
-				m.Name = unquoted(text[i+1 : end-1])
-				i = skipSpace(text, skipSpace(text, end)+1) // after the colon
-			}
-			end := valueEnd(text, i)
-			m.Value = text[i:end]
-			if !yield(m) {
-				return
-			}
-			if i = skipSpace(text, end); text[i] == ',' {
-				i = skipSpace(text, i+1)
-			}
-		}
-	}
-}
 
 // valueEnd returns the index behind the value that begins at from.
 func valueEnd(text []byte, from int) int {

@@ -60,13 +60,8 @@ func Of(d *jsondoc.Document) (*Result, error) {
 	if d, err = migrated(d, major); err != nil {
 		return nil, err
 	}
-	// Decoding refuses what does not fit the types, and comes first because it is cheap; the schema
-	// then refuses what is missing.
 	r := new(Result)
-	if err := d.Decode(r); err != nil {
-		return nil, err
-	}
-	if err := validate(d.Text(), partSize); err != nil {
+	if err := d.DecodeWhole(r); err != nil {
 		return nil, err
 	}
 	r.addMeanings()

@@ -1,13 +1,18 @@
 package result
 
 import (
+	"bytes"
 	"encoding"
+	"encoding/json"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/invopop/jsonschema"
+	validator "github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
@@ -15,8 +20,8 @@ import (
 )
 
 var schemaFile = schematest.File{
-	Path: "schema.json", ID: schemaID, Title: "transportbench result, version " + SchemaVersion,
-	Of: new(Result),
+	Path: "schema.json", ID: "urn:transportbench:result:2",
+	Title: "transportbench result, version " + SchemaVersion, Of: new(Result),
 	Map: func(typ reflect.Type) *jsonschema.Schema {
 		// encoding/json writes these as strings whatever their kind.
 		if typ != reflect.TypeFor[time.Time]() &&
@@ -45,32 +50,62 @@ func describeOptions(of *jsonschema.Schema) {
 	}
 }
 
-func TestValidate(t *testing.T) {
-	require.NoError(t, validate(encoded(t, sample(t)), partSize))
-
-	// validate must find each edit and name its location.
-	for _, c := range []struct {
-		name  string
-		edit  func(doc map[string]any)
-		place string
-	}{
-		{"no id", func(d map[string]any) { delete(d, "id") }, "id"},
-		{"ill-typed repeats", func(d map[string]any) { d["repeats"] = "none" }, "/repeats"},
-		{"another kind", func(d map[string]any) { d["kind"] = "walk" }, "/kind"},
-		{"another major", func(d map[string]any) { d["schema_version"] = "3.0.0" },
-			"/schema_version"},
-		{"bad direction", func(d map[string]any) {
-			d["summary"].(map[string]any)["throughput"].(map[string]any)["better"] = "sideways"
-		}, "/summary/throughput/better"},
-		{"bad time", func(d map[string]any) { d["started_at"] = "yesterday" }, "/started_at"},
-		{"fraction for a count", func(d map[string]any) {
-			d["config"].(map[string]any)["ranks"] = 2.5
-		}, "/config/ranks"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			err := validate(edited(t, c.edit), partSize)
-			require.ErrorContains(t, err, c.place)
+// What the schema refuses is refused by reading, too: an ill-typed value, and each field that is
+// missing or null.
+func TestReadingFollowsTheSchema(t *testing.T) {
+	schemaFile.Follows(t, encoded(t, sample(t)))
+	schema := schemaFile.Compile(t)
+	requireSame := func(what string, text []byte) {
+		t.Helper()
+		instance, err := validator.UnmarshalJSON(bytes.NewReader(text))
+		require.NoError(t, err)
+		_, err = Parse(text)
+		require.Equal(t, schema.Validate(instance) == nil, err == nil, "%s: %v", what, err)
+		if err != nil {
 			require.NotContains(t, err.Error(), "\n")
-		})
+		}
 	}
+	for name, edit := range map[string]func(doc map[string]any){
+		"ill-typed repeats": func(d map[string]any) { d["repeats"] = "none" },
+		"another kind":      func(d map[string]any) { d["kind"] = "walk" },
+		"another major":     func(d map[string]any) { d["schema_version"] = "3.0.0" },
+		"bad time":          func(d map[string]any) { d["started_at"] = "yesterday" },
+		"fraction for a count": func(d map[string]any) {
+			d["config"].(map[string]any)["ranks"] = 2.5
+		},
+		"null in a list": func(d map[string]any) {
+			d["repeats"] = append(d["repeats"].([]any), nil)
+		},
+	} {
+		requireSame(name, edited(t, edit))
+	}
+	edits := 0
+	var each func(value any, at string, encode func() []byte)
+	each = func(value any, at string, encode func() []byte) {
+		switch value := value.(type) {
+		case map[string]any:
+			for _, name := range slices.Sorted(maps.Keys(value)) {
+				kept, within := value[name], at+"/"+name
+				each(kept, within, encode)
+				delete(value, name)
+				requireSame("without "+within, encode())
+				value[name] = nil
+				requireSame("null at "+within, encode())
+				value[name] = kept
+				edits++
+			}
+		case []any:
+			if len(value) > 0 {
+				each(value[0], at+"/0", encode)
+			}
+		}
+	}
+	edited(t, func(doc map[string]any) {
+		each(doc, "", func() []byte {
+			text, err := json.Marshal(doc)
+			require.NoError(t, err)
+			return text
+		})
+	})
+	require.Greater(t, edits, 100)
 }

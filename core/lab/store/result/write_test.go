@@ -24,7 +24,7 @@ func TestWriteNamesAndKeeps(t *testing.T) {
 
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.NoError(t, validate(text, partSize))
+	schemaFile.Follows(t, text)
 	require.Equal(t, encoded(t, r), text)
 	info, err := os.Stat(path)
 	require.NoError(t, err)

@@ -12,60 +12,6 @@ import (
 	"transportbench/core/lab/store/jsondoc"
 )
 
-// A document is valid in parts of any size if it is valid as a whole, and the places of violations
-// are the same.
-func TestValidateInParts(t *testing.T) {
-	repeat := func(d map[string]any, i int) map[string]any {
-		return d["repeats"].([]any)[i].(map[string]any)
-	}
-	for name, edit := range map[string]func(map[string]any){
-		"nothing": func(map[string]any) {},
-		"unknown": func(d map[string]any) {
-			d["later"] = []any{map[string]any{"x": strings.Repeat("y", 100)}, 1}
-		},
-		"first": func(d map[string]any) { delete(repeat(d, 0), "ranks") },
-		"last":  func(d map[string]any) { repeat(d, 5)["launch"] = "x" },
-		"sample": func(d map[string]any) {
-			repeat(d, 3)["samples"].(map[string]any)["throughput"] = "fast"
-		},
-		"metric": func(d map[string]any) {
-			d["summary"].(map[string]any)["throughput"].(map[string]any)["n"] = 1.5
-		},
-		"list": func(d map[string]any) {
-			d["repeats"] = map[string]any{"a": strings.Repeat("y", 300)}
-		},
-		"object": func(d map[string]any) { d["config"] = []any{strings.Repeat("y", 300)} },
-		"item": func(d map[string]any) {
-			d["argv"] = []any{"a", strings.Repeat("y", 300),
-				3, "b"}
-		},
-		"missing": func(d map[string]any) { delete(d, "plugin") },
-		"escaped name": func(d map[string]any) {
-			repeat(d, 2)["samples"].(map[string]any)["a\"\\\n/~b"] = "x"
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			text := edited(t, edit)
-			whole := validate(text, len(text))
-			for _, part := range []int{1, 50, 200, 1000, 5000} {
-				err := validate(text, part)
-				if whole == nil {
-					require.NoError(t, err, part)
-					continue
-				}
-				require.Error(t, err, part)
-				require.Equal(t, sorted(whole), sorted(err), part)
-			}
-		})
-	}
-}
-
-// sorted returns the violations in an error.
-func sorted(err error) []string {
-	_, list, _ := strings.Cut(err.Error(), ": ")
-	return slices.Sorted(strings.SplitSeq(list, "; "))
-}
-
 // A few bytes of JSON may become hundreds in memory.
 func TestDecodeRefusesWhatTakesTooMuchMemory(t *testing.T) {
 	const size = 4 << 20
