@@ -15,6 +15,7 @@ import (
 
 	"transportbench/cmd/transportbench/internal/app"
 	"transportbench/cmd/transportbench/internal/clitest"
+	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -33,7 +34,6 @@ func fakePerf(t *testing.T, record string) (find func() (*perf.Perf, error), log
 	require.NoError(t, os.WriteFile(p.Program, []byte(`#!/bin/sh
 echo "$*" >>`+log+`
 case "$1 $2" in
-"stat -x") cp `+testdata+`/stat.csv "$8" ;;
 "c2c record") `+record+` ;;
 "c2c report") cat `+testdata+`/c2c.txt ;;
 esac
@@ -41,7 +41,7 @@ esac
 	return func() (*perf.Perf, error) { return p, nil }, log
 }
 
-// twoWindows is a run with two windows, of which the first is measured again, and a rank.
+// twoWindows is a run with two windows, of which the second is measured again, and a rank.
 func twoWindows(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result,
 	error) {
 	p, err := req.Launcher.Launch(ctx, 0)
@@ -52,8 +52,8 @@ func twoWindows(ctx context.Context, req runner.Request, obs runner.Observer) (*
 	for _, s := range []runner.Status{
 		{Step: runner.StepFloor, Repeat: 1}, {Step: runner.StepRepeat, Repeat: 1},
 		{Step: runner.StepRepeat, Repeat: 1, OpsPerSec: 1e6},
-		{Step: runner.StepFloor, Repeat: 1}, {Step: runner.StepRepeat, Repeat: 1},
-		{Step: runner.StepFloor, Repeat: 1},
+		{Step: runner.StepFloor, Repeat: 1}, {Step: runner.StepRepeat, Repeat: 2},
+		{Step: runner.StepFloor, Repeat: 2},
 		{Step: runner.StepRepeat, Repeat: 2}, {Step: runner.StepFloor, Repeat: 2},
 		{Step: runner.StepClose},
 	} {
@@ -65,7 +65,9 @@ func twoWindows(ctx context.Context, req runner.Request, obs runner.Observer) (*
 	}
 	for _, rate := range []float64{2e6, 3e6} {
 		r.Repeats = append(r.Repeats, result.Repeat{
-			Samples: map[string]float64{result.Throughput: rate}})
+			Samples: map[string]float64{result.Throughput: rate},
+			Ranks: []record.Report{{Daemons: []record.DaemonReport{{Thread: record.ThreadReport{
+				Counters: map[string]uint64{"instructions": uint64(rate), "cycles": 1e6}}}}}}})
 	}
 	return r, nil
 }
@@ -91,10 +93,10 @@ func TestC2C(t *testing.T) {
 	require.Equal(t, "c2c", shown.Kind)
 	require.Equal(t, 7, shown.Config.InFlight)
 	require.Equal(t, 2, shown.Config.Repeats)
-	require.Equal(t, perf.Throughput{Stat: 2e6, C2C: 3e6}, shown.Throughput)
-	require.Len(t, shown.Threads, 4)
+	require.Equal(t, perf.Throughput{Unwatched: 2e6, C2C: 3e6}, shown.Throughput)
+	require.Len(t, shown.Threads, 1)
+	require.Equal(t, map[string]float64{"ipc": 2}, shown.Threads[0].Ratios)
 	require.Len(t, shown.Sharing.Lines, 7)
-	require.FileExists(t, filepath.Join(keep, perf.StatFile))
 	require.FileExists(t, filepath.Join(keep, perf.ReportFile))
 	text, err := os.ReadFile(filepath.Join(keep, perf.ProfileFile))
 	require.NoError(t, err)
@@ -114,7 +116,7 @@ func TestC2C(t *testing.T) {
 
 	// A link in the directory is no way out of it for perf.
 	victim := filepath.Join(t.TempDir(), "file")
-	for _, name := range []string{perf.StatFile, perf.RecordFile} {
+	for _, name := range []string{perf.RecordFile, perf.ReportFile} {
 		require.NoError(t, os.RemoveAll(filepath.Join(keep, name)))
 		require.NoError(t, os.Symlink(victim, filepath.Join(keep, name)))
 		if os.Geteuid() == 0 {
@@ -125,12 +127,12 @@ func TestC2C(t *testing.T) {
 	refused := c.Execute("c2c", "--run", "--plugin-dir", dir, "--transport", "liar", "--out", keep)
 	if os.Geteuid() == 0 {
 		require.Equal(t, app.ExitUsage, refused)
-		require.Contains(t, c.Stderr, perf.StatFile+
+		require.Contains(t, c.Stderr, perf.ReportFile+
 			" is a symbolic link of user 65534; name another file")
 		require.NoFileExists(t, victim)
 	}
 
-	// perf attached to the rank in each window, also in that which was measured again.
+	// perf attached to the rank in the second window, and once more when it was measured again.
 	var made []string
 	for _, line := range calls(log) {
 		made = append(made, strings.Join(strings.Fields(line)[:2], " "))
@@ -141,7 +143,7 @@ func TestC2C(t *testing.T) {
 			require.Equal(t, "-- sleep 0.800", rest)
 		}
 	}
-	require.ElementsMatch(t, []string{"stat -x", "stat -x", "stat -x", "c2c record", "c2c report"},
+	require.ElementsMatch(t, []string{"c2c record", "c2c record", "c2c report"},
 		made)
 
 	// perf runs the plugin's microbenchmark itself.
@@ -175,7 +177,7 @@ func TestC2C(t *testing.T) {
 	require.Zero(t, c.Execute("c2c", path, "--plugin-dir", dir), c.Stderr)
 	require.Contains(t, c.Stdout, "9 in flight")
 	require.Contains(t, c.Stdout,
-		"throughput: 2.00 M op/s under perf stat, 1.00 M op/s in the result, without\n")
+		"throughput: 2.00 M op/s without perf, 1.00 M op/s in the result\n")
 	require.Contains(t, c.Stdout,
 		"no HITM table: perf c2c record: failed: memory events not supported (exit status 255)\n")
 	require.Contains(t, c.Stdout, "daemon 0")

@@ -38,11 +38,11 @@ func c2cCommand(a *app.App) *cobra.Command {
 		Use:               "c2c RESULT|--run|--micro READING",
 		Short:             "Show which cache lines the threads of a run pass to each other",
 		ValidArgsFunction: complete.Results,
-		Long: `c2c repeats the run of a result, or makes the one that the flags of run describe, with
-Linux's perf attached to the ranks: perf stat in one window and perf c2c in another. It
-shows the instructions per cycle and the cache misses of each thread, and the loads that
-another processor's modified cache line answered (HITM): how many, of which lines, and
-in which functions of which threads.
+		Long: `c2c repeats the run of a result, or makes the one that the flags of run describe, in two
+windows, with Linux's perf attached to the ranks in the second. It shows the instructions
+per cycle and the cache misses of each thread that polls, and the loads that another
+processor's modified cache line answered (HITM): how many, of which lines, and in which
+functions of which threads.
 
 perf slows the run, so no result of it is written. With --out, the figures of perf c2c are
 kept as a cell that diff, report and reproduce read. --micro takes one reading of a
@@ -174,7 +174,7 @@ func (p *profiled) run(ctx context.Context) error {
 	defer os.RemoveAll(p.dir)
 	out := p.settings.Out
 	p.settings.Out = cmp.Or(out, p.dir)
-	if err := p.ready(0); err != nil {
+	if err := p.check(); err != nil {
 		return err
 	}
 	shown, err := p.profile(ctx)

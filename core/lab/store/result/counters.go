@@ -3,12 +3,13 @@ package result
 // Ratio is a ratio of two hardware events, by their names in results.
 type Ratio struct{ Of, Per string }
 
-// In returns the ratio; ok is false if the event that it divides by was not counted.
+// In returns the ratio; ok is false if one of its events was not counted.
 func (r Ratio) In(counts map[string]uint64) (value float64, ok bool) {
-	if counts[r.Per] == 0 {
+	of, ok := counts[r.Of]
+	if !ok || counts[r.Per] == 0 {
 		return 0, false
 	}
-	return float64(counts[r.Of]) / float64(counts[r.Per]), true
+	return float64(of) / float64(counts[r.Per]), true
 }
 
 // CounterRatios are the ratios of hardware events that microbenchmarks have as metrics, by the

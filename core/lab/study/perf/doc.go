@@ -1,7 +1,8 @@
-// Package perf runs Linux's perf beside the windows of a run and reads what it prints: perf stat
-// counts instructions and cache misses of each thread, and perf c2c samples loads that another
-// processor's modified cache line answered (HITM), with the line and the code.
+// Package perf runs Linux's perf beside a window of a run and reads what it prints: perf c2c
+// samples loads that another processor's modified cache line answered (HITM), with the line and
+// the code. The ranks themselves count each thread's instructions and cache misses, in a window
+// before.
 //
-// perf attaches to the ranks' processes for most of a window. It slows what it watches, so the
-// throughput of these windows is no result.
+// perf attaches to the ranks' processes for most of its window. It slows what it watches, so the
+// throughput of this window is no result.
 package perf

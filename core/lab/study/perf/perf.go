@@ -22,7 +22,6 @@ import (
 
 // The files that perf and Perf write into a directory.
 const (
-	StatFile   = "perf-stat.csv"
 	RecordFile = "perf.data"
 	ReportFile = "perf-c2c.txt"
 	// ProfileFile is the [Profile] as JSON, which Keep writes.
@@ -50,42 +49,28 @@ func Find() (*Perf, error) {
 	return &Perf{Program: program}, nil
 }
 
-// maxStat is the size in bytes of the largest output of perf stat, which has a line per thread and
-// event.
-const maxStat = 256 << 20
-
-// Stat counts the events of each thread of the processes for d, and leaves what perf printed in
-// dir, which no other user may write: perf follows links.
-func (p *Perf) Stat(ctx context.Context, pids []int, d time.Duration, dir string) ([]ThreadEvents,
-	error) {
-	path := filepath.Join(dir, StatFile)
-	args := []string{"stat", "-x", separator, "--per-thread", "-e", statEvents(), "-o", path}
-	if _, err := p.run(ctx, append(args, attached(pids, d)...)...); err != nil {
-		return nil, err
-	}
-	text, err := files.Read(path, maxStat)
-	if err != nil {
-		return nil, fmt.Errorf("perf stat: %w", err)
-	}
-	return ParseStat(text)
-}
-
-// Record samples loads and stores of the processes for d into dir.
+// Record samples loads and stores of the processes for d into dir, which no other user may write:
+// perf follows links.
 func (p *Perf) Record(ctx context.Context, pids []int, d time.Duration, dir string) error {
-	return p.record(ctx, dir, attached(pids, d)...)
+	var list []string
+	for _, pid := range pids {
+		list = append(list, strconv.Itoa(pid))
+	}
+	return p.record(ctx, dir, "-p", strings.Join(list, ","), "--", "sleep",
+		strconv.FormatFloat(d.Seconds(), 'f', 3, 64))
 }
 
 // record samples into dir what the arguments of perf record say.
 func (p *Perf) record(ctx context.Context, dir string, what ...string) error {
-	args := []string{"c2c", "record", "--", "-o", filepath.Join(dir, RecordFile)}
+	args := []string{"record", "--", "-o", filepath.Join(dir, RecordFile)}
 	_, err := p.run(ctx, append(args, what...)...)
 	return err
 }
 
 // Report reads what Record has sampled, and leaves what perf printed in dir.
 func (p *Perf) Report(ctx context.Context, dir string) (*Sharing, error) {
-	text, err := p.run(ctx, "c2c", "report", "-i", filepath.Join(dir, RecordFile),
-		"--stdio", "--full-symbols", "--no-source", "--coalesce", "tid,iaddr")
+	text, err := p.run(ctx, "report", "-i", filepath.Join(dir, RecordFile), "--stdio",
+		"--full-symbols", "--no-source", "--coalesce", "tid,iaddr")
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +87,7 @@ func (p *Profile) Keep(dir, to string) error {
 	if err := files.MakeDir(to); err != nil {
 		return err
 	}
-	for _, name := range []string{StatFile, RecordFile, ReportFile} {
+	for _, name := range []string{RecordFile, ReportFile} {
 		from, err := os.Open(filepath.Join(dir, name))
 		if errors.Is(err, fs.ErrNotExist) { // perf failed
 			continue
@@ -123,24 +108,11 @@ func (p *Profile) Keep(dir, to string) error {
 	})
 }
 
-// attached returns the arguments that attach perf to processes while a command sleeps for d.
-func attached(pids []int, d time.Duration) []string {
-	var list []string
-	for _, pid := range pids {
-		list = append(list, strconv.Itoa(pid))
-	}
-	return []string{"-p", strings.Join(list, ","), "--", "sleep",
-		strconv.FormatFloat(d.Seconds(), 'f', 3, 64)}
-}
-
-// run returns the standard output of perf. When ctx ends, perf is interrupted.
+// run returns the standard output of perf c2c. When ctx ends, perf is interrupted.
 func (p *Perf) run(ctx context.Context, args ...string) ([]byte, error) {
-	name := "perf " + args[0]
-	if args[0] == "c2c" {
-		name += " " + args[1]
-	}
+	name := "perf c2c " + args[0]
 	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, p.Program, args...)
+	cmd := exec.CommandContext(ctx, p.Program, append([]string{"c2c"}, args...)...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "PAGER=cat") // numbers with points
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }

@@ -17,58 +17,6 @@ func recorded(t *testing.T, name string) string {
 	return string(text)
 }
 
-// The lines of stat.csv have the form that perf 6.1 prints, with invented counts.
-func TestParseStat(t *testing.T) {
-	list, err := ParseStat([]byte(recorded(t, "stat.csv")))
-	require.NoError(t, err)
-	require.Len(t, list, 4)
-	daemon, client := list[0], list[1]
-	require.Equal(t, "daemon 0", daemon.Name)
-	require.Equal(t, []int{0, 31858}, []int{daemon.Rank, daemon.TID})
-	require.True(t, daemon.Polls())
-	require.Equal(t, "client 0", client.Name)
-	require.Equal(t, []int{1, 31854}, []int{client.Rank, client.TID})
-	require.InDelta(t, 0.55, daemon.Ratios["ipc"], 1e-4)
-	require.InDelta(t, 0.0041, daemon.Ratios["l1_miss"], 1e-6)
-	require.InDelta(t, 0.0154, daemon.Ratios["llc_miss"], 1e-6)
-	require.NotContains(t, daemon.Counts, "cache-misses", "not supported")
-	require.NotContains(t, daemon.Ratios, "cache_miss", "not supported")
-	require.InDelta(t, 0.2, client.Ratios["cache_miss"], 1e-6)
-	require.Equal(t, uint64(5_000_000), client.Counts["LLC-loads"])
-
-	require.Equal(t, "transport-shm", list[2].Name)
-	require.Equal(t, 31862, list[2].TID, "the busier one first")
-	require.False(t, list[2].Polls())
-	require.Empty(t, list[3].Counts)
-	require.Empty(t, list[3].Ratios)
-}
-
-func TestParseStatVariants(t *testing.T) {
-	list, err := ParseStat([]byte("r10 c1023-7;100;;cpu_core/cycles/u;5;100.00;;\nr10 " +
-		"c1023-7;50;;cpu_atom/cycles/;5;100.00;;\n" +
-		"r10 c1023-7;300;;instructions:u;5;100.00;2.0;insn per cycle\n " +
-		"a-b-9;0;;cycles:u;5;100.00;;\n"))
-	require.NoError(t, err)
-	require.Len(t, list, 2)
-	require.Equal(t, "client 1023", list[0].Name)
-	require.Equal(t, 10, list[0].Rank)
-	require.InDelta(t, 2, list[0].Ratios["ipc"], 1e-9, "both kinds of cores")
-	require.Equal(t, "a-b", list[1].Name)
-	require.Empty(t, list[1].Ratios, "no instructions")
-
-	for text, problem := range map[string]string{
-		"":                    "counted no event",
-		"# started on Monday": "counted no event",
-		"sleep-9292;<not supported>;;cycles;0;100.00;;\n": "counted no event",
-		"nonsense":                   "no reading of a thread",
-		"12;;cycles;0;100.00;;":      "begins with no thread",
-		"a-1;1,5;;cycles;0;100.00;;": `"1,5" is no count`,
-	} {
-		_, err := ParseStat([]byte(text))
-		require.ErrorContains(t, err, problem, text)
-	}
-}
-
 // perf 6.1 printed c2c.txt. It read samples of a clock from a run of shm, whose addresses and
 // sources of data were set to those of loads and stores.
 func TestParseC2C(t *testing.T) {
@@ -182,22 +130,18 @@ func TestPerf(t *testing.T) {
 	}
 	const pids = "-p 12,34 -- sleep 0.250"
 	script(`case "$*" in
-"stat -x ; --per-thread -e {cycles,instructions},{L1-dcache-loads,L1-dcache-load-misses},{LLC-loads,LLC-load-misses},{cache-references,cache-misses} -o ` + dir + `/perf-stat.csv ` + pids + `") cp ` + testdata + `/stat.csv "$8" ;;
 "c2c record -- -o ` + dir + `/perf.data ` + pids + `") : >"$5" ;;
 "c2c report -i ` + dir + `/perf.data --stdio --full-symbols --no-source --coalesce tid,iaddr") cat ` + testdata + `/c2c.txt ;;
 *) echo "perf: unexpected: $*" >&2; exit 129 ;;
 esac
 `)
-	threads, err := p.Stat(t.Context(), []int{12, 34}, 250*time.Millisecond, dir)
-	require.NoError(t, err)
-	require.Len(t, threads, 4)
 	require.NoError(t, p.Record(t.Context(), []int{12, 34}, 250*time.Millisecond, dir))
 	s, err := p.Report(t.Context(), dir)
 	require.NoError(t, err)
 	require.Len(t, s.Lines, 7)
 	keep := filepath.Join(t.TempDir(), "kept")
 	require.NoError(t, new(Profile).Keep(dir, keep))
-	for _, name := range []string{StatFile, RecordFile, ReportFile, ProfileFile} {
+	for _, name := range []string{RecordFile, ReportFile, ProfileFile} {
 		require.FileExists(t, filepath.Join(keep, name))
 	}
 	require.NoError(t, new(Profile).Keep(t.TempDir(), keep), "perf failed")

@@ -12,6 +12,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
+	"transportbench/core/base/printable"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/store/result"
@@ -22,7 +23,7 @@ import (
 const (
 	// MinWindow is the shortest window of a profile.
 	MinWindow = config.Duration(500 * time.Millisecond)
-	// Windows is the number of windows of a profile, one for each of perf's tools.
+	// Windows is the number of windows of a profile: one without perf and one under perf c2c.
 	Windows = 2
 
 	watchedShare = 0.8 // of a window
@@ -36,7 +37,7 @@ type Profile struct {
 	Micro      string        `json:"micro,omitempty"`
 	Config     config.Config `json:"config"`
 	Throughput Throughput    `json:"throughput"`
-	// Threads has those of perf stat. NoThreads is the reason if there are none.
+	// Threads has those of the window without perf. NoThreads is the reason if there are none.
 	Threads   []ThreadEvents `json:"threads"`
 	NoThreads string         `json:"no_threads,omitempty"`
 	// Sharing is that of perf c2c. NoSharing is the reason if it is nil.
@@ -46,16 +47,16 @@ type Profile struct {
 	Readings *set.Set `json:"readings"`
 }
 
-// Throughput has the operations per second of the windows that perf watched, and the median of the
-// result that perf did not slow; 0 if there is none.
+// Throughput has the operations per second of the window without perf and of that under perf c2c,
+// and the median of the result that is repeated; 0 if there is none.
 type Throughput struct {
-	Stat   float64 `json:"perf_stat"`
-	C2C    float64 `json:"perf_c2c"`
-	Result float64 `json:"result"`
+	Unwatched float64 `json:"unwatched"`
+	C2C       float64 `json:"perf_c2c"`
+	Result    float64 `json:"result"`
 }
 
-// Profile makes a run of [Windows] repeats with perf attached to its ranks. perf writes to dir,
-// which no other user may write.
+// Profile makes a run of [Windows] repeats, with perf attached to its ranks in the last. perf
+// writes to dir, which no other user may write.
 func (p *Perf) Profile(ctx context.Context, e *experiment.Engine, run experiment.Run,
 	obs experiment.Observer, dir string) (*Profile, error) {
 	interrupted := ctx
@@ -65,12 +66,10 @@ func (p *Perf) Profile(ctx context.Context, e *experiment.Engine, run experiment
 	run.Wrap = w.wrap
 	shown := &Profile{Kind: result.KindProfile, Transport: run.Config.Transport,
 		Config: run.Config, Readings: set.New()}
-	var statFailed, recordFailed error
+	var recordFailed error
 	during := time.Duration(watchedShare * float64(run.Config.Duration))
 	w.window = func(nth int, pids []int) {
-		if nth == 1 {
-			shown.Threads, statFailed = p.Stat(ctx, pids, during, dir)
-		} else {
+		if nth == Windows {
 			recordFailed = p.Record(ctx, pids, during, dir)
 		}
 	}
@@ -90,10 +89,11 @@ func (p *Perf) Profile(ctx context.Context, e *experiment.Engine, run experiment
 	if recordFailed == nil {
 		shown.Sharing, recordFailed = p.Report(ctx, dir)
 	}
-	if shown.NoThreads = reason(statFailed); statFailed == nil {
-		shown.Throughput.Stat = r.Repeats[0].Samples[result.Throughput]
+	shown.Throughput.Unwatched = r.Repeats[0].Samples[result.Throughput]
+	if shown.Threads = threadsOf(&r.Repeats[0]); shown.Threads == nil {
+		shown.NoThreads = noThreads(&r.Repeats[0])
 	}
-	if shown.NoSharing = reason(recordFailed); recordFailed == nil {
+	if shown.NoSharing = printable.Joined(recordFailed); recordFailed == nil {
 		shown.Throughput.C2C = r.Repeats[1].Samples[result.Throughput]
 		if err := shown.addRun(r); err != nil {
 			return nil, err
@@ -143,11 +143,6 @@ func (p *Profile) addRun(r *result.Result) error {
 	return p.addReadings(like, r.Environment, result.KindProfile)
 }
 
-func pluginOf(p *result.Plugin) set.Plugin {
-	return set.Plugin{Name: p.Name, Version: p.Version, SHA256: p.SHA256,
-		RuntimeDigest: p.RuntimeDigest, Provider: p.Provider}
-}
-
 // Micro is [Perf.Profile] of one reading of a plugin's microbenchmarks, such as
 // "spsc/lamport/stream/threads": it has the loads and stores of the plugin's process and of those
 // that it starts, with their start.
@@ -169,32 +164,21 @@ func (p *Perf) Micro(ctx context.Context, plugin *experiment.Plugin, reading str
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if shown.NoSharing = reason(err); err != nil {
+	if shown.NoSharing = printable.Joined(err); err != nil {
 		return shown, nil
 	}
 	return shown, shown.addReadings(set.Cell{
 		Config: map[string]string{"transport": shown.Transport},
-		Tool:   &tool, StartedAt: shown.Readings.CreatedAt, Plugin: pluginOf(&plugin.Identity),
+		Tool:   &tool, StartedAt: shown.Readings.CreatedAt, Plugin: set.PluginOf(&plugin.Identity),
 	}, machine.ReadEnvironment(), result.KindProfile+"/"+reading)
 }
 
-// Err returns an error if perf saw nothing.
+// Err returns an error if nothing was counted or sampled.
 func (p *Profile) Err() error {
 	if p.NoThreads != "" && p.NoSharing != "" {
-		return errors.New("perf failed in both windows")
+		return errors.New("no thread counted events, and perf failed")
 	}
 	return nil
-}
-
-// reason returns the text of an error in one line, or "".
-func reason(err error) string {
-	if err == nil {
-		return ""
-	}
-	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool {
-		return r == '\n' ||
-			r == '\r'
-	}), "; ")
 }
 
 // watcher calls window at the beginning of each window, in a goroutine of its own, and one after

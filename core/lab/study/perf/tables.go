@@ -11,9 +11,8 @@ import (
 
 // Bounds of the tables. JSON has everything.
 const (
-	maxLines    = 10  // shared cache lines
-	maxAccesses = 4   // to each of them
-	minCycles   = 100 // a thread that does not poll is shown if it has a hundredth of all cycles
+	maxLines    = 10 // shared cache lines
+	maxAccesses = 4  // to each of them
 )
 
 // hitmFigures are the figures of perf c2c in the terminal, of those that its version has.
@@ -36,14 +35,14 @@ func (p *Profile) Doc() *doc.Doc {
 	}
 	out.Line("%s\n%s", p.Transport, load)
 	var watched []string
-	if p.Throughput.Stat > 0 {
-		watched = append(watched, format.Rate(p.Throughput.Stat)+" under perf stat")
+	if p.Throughput.Unwatched > 0 {
+		watched = append(watched, format.Rate(p.Throughput.Unwatched)+" without perf")
 	}
 	if p.Throughput.C2C > 0 {
 		watched = append(watched, format.Rate(p.Throughput.C2C)+" under perf c2c")
 	}
 	if p.Throughput.Result > 0 {
-		watched = append(watched, format.Rate(p.Throughput.Result)+" in the result, without")
+		watched = append(watched, format.Rate(p.Throughput.Result)+" in the result")
 	}
 	if len(watched) > 0 {
 		out.Paragraph("throughput: " + strings.Join(watched, ", "))
@@ -60,32 +59,21 @@ func writeThreads(out *doc.Doc, p *Profile) {
 		out.Paragraph("no counts of threads: " + p.NoThreads)
 		return
 	}
-	all := uint64(0)
-	for i := range p.Threads {
-		all += p.Threads[i].Counts["cycles"]
-	}
 	header := []string{">rank", "thread", ">cycles"}
-	for _, r := range Ratios {
-		header = append(header, ">"+strings.ReplaceAll(r.Name, "_", " "))
+	for _, name := range ratios {
+		header = append(header, ">"+strings.ReplaceAll(name, "_", " "))
 	}
 	t := doc.NewTable(header...)
 	for i := range p.Threads {
 		e := &p.Threads[i]
-		if !e.Polls() && e.Counts["cycles"]*minCycles < max(all, 1) {
-			continue
-		}
-		rank := "-"
-		if e.Polls() {
-			rank = fmt.Sprint(e.Rank)
-		}
-		row := []any{rank, e.Name, "-"}
+		row := []any{e.Rank, e.Name, "-"}
 		if cycles, counted := e.Counts["cycles"]; counted {
 			row[2] = tables.Magnitude(float64(cycles))
 		}
-		for _, r := range Ratios {
+		for _, name := range ratios {
 			text := "-"
-			if ratio, counted := e.Ratios[r.Name]; counted {
-				if text = format.Digits(100*ratio) + "%"; r.Name == "ipc" {
+			if ratio, counted := e.Ratios[name]; counted {
+				if text = format.Digits(100*ratio) + "%"; name == "ipc" {
 					text = format.Digits(ratio)
 				}
 			}
@@ -93,8 +81,8 @@ func writeThreads(out *doc.Doc, p *Profile) {
 		}
 		t.Row(row...)
 	}
-	out.Line("perf stat: instructions per cycle, and misses of the loads of each cache; a dash " +
-		"is not counted")
+	out.Line("without perf: instructions per cycle, and misses of the loads of each cache; " +
+		"a dash is not counted")
 	out.Add(t)
 }
 
