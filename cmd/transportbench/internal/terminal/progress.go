@@ -115,7 +115,6 @@ type Progress struct {
 	bar     *pb.ProgressBar
 	last    runner.Status
 	figures string // on the bar
-	recent  recentRates
 }
 
 // NewProgress returns a Progress that writes to out.
@@ -150,12 +149,10 @@ func (p *Progress) draw(s runner.Status) {
 	if p.bar == nil {
 		p.bar = newBar(p.raw, int64(s.Left))
 	}
-	width := p.width()
 	if s.OpsPerSec > 0 { // else keep the last figures, so the line keeps its shape
-		p.recent.add(time.Now(), s)
-		p.figures = p.recent.figures(s, width) + ", "
+		p.figures = Figures(s) + ", "
 	}
-	p.bar.SetWidth(width).
+	p.bar.SetWidth(p.width()).
 		Set("what", printable.Text(p.label+": "+stepName(s))).
 		Set("figures", p.figures).
 		Set("left", format.Left(s.Left)).
@@ -198,74 +195,6 @@ func Figures(s runner.Status) string {
 		format.Time(s.P99))
 }
 
-// recentRates has the throughput of the last seconds.
-type recentRates struct {
-	times []time.Time
-	rates []float64
-}
-
-const (
-	// remembered is how far a history goes back.
-	remembered = 10 * time.Second
-	// sparks is the most characters of a history.
-	sparks = 10
-	// wide is the width of a terminal from which a line shows the 99th percentile, too.
-	wide = 100
-)
-
-func (h *recentRates) add(now time.Time, s runner.Status) {
-	rate := s.RecentOpsPerSec
-	if rate == 0 {
-		rate = s.OpsPerSec
-	}
-	h.times, h.rates = append(h.times, now), append(h.rates, rate)
-	old := 0
-	for now.Sub(h.times[old]) > remembered {
-		old++
-	}
-	h.times, h.rates = h.times[old:], h.rates[old:]
-}
-
-// line draws the history from zero to its highest rate, the latest at the right end: each report if
-// they are few, else each second.
-func (h *recentRates) line() string {
-	if len(h.rates) == 0 {
-		return ""
-	}
-	var sums [sparks]float64
-	var counts [sparks]int
-	last := len(h.times) - 1
-	highest := 0.0
-	for i, at := range h.times {
-		slot := sparks - 1 - (last - i) // few reports are drawn one by one
-		if last >= sparks {
-			slot = max(0, sparks-1-int(h.times[last].Sub(at)*sparks/remembered))
-		}
-		sums[slot] += h.rates[i]
-		counts[slot]++
-	}
-	for i, n := range counts {
-		sums[i] /= float64(max(n, 1))
-		highest = max(highest, sums[i])
-	}
-	line := make([]rune, sparks)
-	for i, n := range counts {
-		if line[i] = ' '; n > 0 && highest > 0 {
-			line[i] = doc.Levels[min(int(sums[i]/highest*float64(len(doc.Levels))),
-				len(doc.Levels)-1)]
-		}
-	}
-	return string(line)
-}
-
-// figures formats recent throughput and latency for a terminal of the given width.
-func (h *recentRates) figures(s runner.Status, width int) string {
-	if width < wide {
-		return fmt.Sprintf("%s %s, p50 %s", h.line(), format.Rate(s.OpsPerSec), format.Time(s.P50))
-	}
-	return h.line() + " " + Figures(s)
-}
-
 // SweepProgress shows a sweep: a line per finished cell, and on a terminal the
 // current repeat. It implements [experiment.Watcher]. Other output to the same
 // stream must go through its Write.
@@ -274,7 +203,8 @@ type SweepProgress struct {
 	status experiment.Status
 	at     time.Time // of status
 	round  int
-	recent recentRates
+	// calibration has a line for each label on a plain stream; a sweep has one for each round.
+	calibration bool
 	// standing is the state of a comparison, which is on the line instead of the repeat.
 	standing string
 }
@@ -284,15 +214,23 @@ func NewSweepProgress(out io.Writer) *SweepProgress {
 	return &SweepProgress{screen: newScreen(out)}
 }
 
+// NewCalibrationProgress returns a SweepProgress for a calibration.
+func NewCalibrationProgress(out io.Writer) *SweepProgress {
+	return &SweepProgress{screen: newScreen(out), calibration: true}
+}
+
 // Begin implements [experiment.Watcher].
 func (p *SweepProgress) Begin(s experiment.Status) runner.Observer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s.Label != p.status.Label {
-		p.recent = recentRates{} // of another cell
-	}
+	another := s.Label != p.status.Label
 	p.status, p.at = s, time.Now()
-	if p.width == nil && s.Repeat != p.round {
+	switch {
+	case p.width != nil:
+	case p.calibration && another:
+		fmt.Fprintf(p.out, "%s: %s, %s left\n", s.Label, format.Count(s.Repeats, "round"),
+			format.Left(s.Left))
+	case !p.calibration && s.Repeat != p.round:
 		p.round = s.Repeat
 		fmt.Fprintf(p.out, "repeat %d of %d, %s left\n", s.Repeat, s.Repeats, format.Left(s.Left))
 	}
@@ -305,8 +243,7 @@ func (p *SweepProgress) Progress(s runner.Status) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s.OpsPerSec > 0 && p.width != nil {
-		p.recent.add(time.Now(), s)
-		p.draw(" " + p.recent.figures(s, p.width()))
+		p.draw(" " + Figures(s))
 	}
 }
 

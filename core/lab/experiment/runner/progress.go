@@ -32,8 +32,6 @@ type Status struct {
 	// nanoseconds, are the recent latency of the slowest rank.
 	OpsPerSec float64
 	P50, P99  float64
-	// RecentOpsPerSec is the sum over the calling ranks between their last two reports.
-	RecentOpsPerSec float64
 	// Left is the planned time that remains. Steps without a planned time, such as launching, do
 	// not count.
 	Left time.Duration
@@ -54,12 +52,11 @@ type progress struct {
 	ends   time.Time               // planned end of the step
 	after  time.Duration           // planned time after the step
 	latest map[int]record.Progress // by rank
-	recent map[int]float64         // operations per second between the last two reports, by rank
 }
 
 func newProgress(cfg config.Config, b Beside, obs Observer) *progress {
 	return &progress{
-		obs: obs, latest: map[int]record.Progress{}, recent: map[int]float64{},
+		obs: obs, latest: map[int]record.Progress{},
 		status: Status{Repeats: cfg.Repeats},
 		after: time.Duration(len(cfg.RepeatsByLaunch()))*time.Duration(cfg.Warmup) +
 			time.Duration(cfg.Repeats)*windowTime(cfg, b),
@@ -94,7 +91,6 @@ func (p *progress) enter(step string, repeat int, planned time.Duration) {
 	p.ends = time.Now().Add(planned)
 	p.after -= planned
 	clear(p.latest)
-	clear(p.recent)
 	p.tell()
 }
 
@@ -110,9 +106,6 @@ func (p *progress) end() {
 func (p *progress) update(r int, latest record.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if before := p.latest[r]; latest.Elapsed > before.Elapsed && latest.Ops >= before.Ops {
-		p.recent[r] = float64(latest.Ops-before.Ops) / (latest.Elapsed - before.Elapsed).Seconds()
-	}
 	p.latest[r] = latest
 	p.tell()
 }
@@ -128,9 +121,6 @@ func (p *progress) tell() {
 			s.OpsPerSec += float64(l.Ops) / l.Elapsed.Seconds()
 		}
 		s.P50, s.P99 = max(s.P50, l.RecentP50), max(s.P99, l.RecentP99)
-	}
-	for _, rate := range p.recent {
-		s.RecentOpsPerSec += rate
 	}
 	p.obs.Progress(s)
 }
