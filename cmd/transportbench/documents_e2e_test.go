@@ -59,7 +59,7 @@ var special = regexp.MustCompile(
 var native = regexp.MustCompile(`\b(grpc|ofi|ucxam)\b`)
 
 // calibrated matches commands that need a calibration, or sets of hours, which take too long here.
-var calibrated = regexp.MustCompile(`calibrate (show|pairs|--resume)`)
+var calibrated = regexp.MustCompile(`calibrate (show|pairs)`)
 
 // TestDocumentedCommands runs the commands of the README, the documents and the help, in order and
 // in one directory.

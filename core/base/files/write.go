@@ -139,20 +139,6 @@ func CreatePrivate(path string, write func(io.Writer) error) error {
 	})
 }
 
-// Append opens a regular file for writing at its end.
-func Append(path string) (*os.File, error) {
-	f, err := findRegular(path)
-	if err != nil {
-		return nil, failed(path, err)
-	}
-	defer f.close()
-	if f.entry == nil {
-		return nil, failed(path, unix.ENOENT)
-	}
-	file, err := f.openEntry(os.O_APPEND)
-	return file, failed(path, err)
-}
-
 // syncFile makes f durable, if it is of a kind that can be.
 func syncFile(f *os.File) error {
 	if err := f.Sync(); !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {
@@ -283,7 +269,7 @@ func (f *found) waitForReader(ctx context.Context) (*os.File, error) {
 		return os.NewFile(uintptr(fd), f.asked), err
 	}
 	for {
-		to, err := f.openEntry(0)
+		to, err := f.openEntry()
 		if f.entry.info.Mode()&fs.ModeNamedPipe == 0 || !errors.Is(err, unix.ENXIO) {
 			return to, err
 		}
@@ -297,9 +283,9 @@ func (f *found) waitForReader(ctx context.Context) (*os.File, error) {
 
 // openEntry opens the file for writing, and no other that has taken its place. It does not wait, so
 // that a pipe in its place cannot block it.
-func (f *found) openEntry(flags int) (*os.File, error) {
-	file, err := f.dir.open(f.name, unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_NOCTTY|
-		unix.O_NONBLOCK|flags, 0)
+func (f *found) openEntry() (*os.File, error) {
+	file, err := f.dir.open(f.name,
+		unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -380,7 +366,7 @@ func matchOwner(file *os.File, old *node) bool {
 
 // overwrite copies the complete file from over the entry.
 func (f *found) overwrite(from *os.File) (err error) {
-	to, err := f.openEntry(0)
+	to, err := f.openEntry()
 	if err != nil {
 		return err
 	}

@@ -256,8 +256,6 @@ func TestDeviceStays(t *testing.T) {
 
 	require.EqualError(t, Replace(null, text("new")), "write "+null+
 		": not a regular file; remove it")
-	_, err = Append(null)
-	require.EqualError(t, err, "write "+null+": not a regular file; remove it")
 }
 
 func TestFullDeviceIsNamed(t *testing.T) {
@@ -593,17 +591,6 @@ func TestSwappedFiles(t *testing.T) {
 	require.NoError(t, os.Symlink(victim, fifo))
 	require.ErrorIs(t, found.direct(context.Background(), text("new")), unix.ELOOP)
 	requireFile(t, victim, "precious", 0o600)
-}
-
-func TestAppend(t *testing.T) {
-	path := put(t, filepath.Join(t.TempDir(), "file"), "old", 0o600)
-	f, err := Append(path)
-	require.NoError(t, err)
-	_, err = f.WriteString(", new")
-	require.NoError(t, errors.Join(err, f.Close()))
-	requireFile(t, path, "old, new", 0o600)
-	_, err = Append(path + "2")
-	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
 // A user who may write a directory can link any file there if fs.protected_hardlinks is off.

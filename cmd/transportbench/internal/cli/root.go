@@ -26,7 +26,6 @@ import (
 	"transportbench/cmd/transportbench/internal/inspect"
 	"transportbench/cmd/transportbench/internal/measure"
 	"transportbench/cmd/transportbench/internal/options"
-	"transportbench/cmd/transportbench/internal/spin"
 	"transportbench/core"
 	"transportbench/core/base/printable"
 	"transportbench/core/fabric/suggest"
@@ -67,7 +66,7 @@ func rootCommand(a *app.App) *cobra.Command {
 		group("profiles", "List and show named loads", profilesListCommand(a),
 			profilesShowCommand(a)),
 		group("replay", "Look at traces of requests", replayCheckCommand(a)),
-		agents.Command(a), doctorCommand(a), versionCommand(a), spin.Command(a.Stdout))
+		agents.Command(a), doctorCommand(a), versionCommand(a))
 	root.AddCommand(measure.Commands(a)...)
 	root.AddCommand(inspect.Commands(a)...)
 	root.Long = `transportbench runs every transport with the same runtime and the same load, so

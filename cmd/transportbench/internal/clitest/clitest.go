@@ -16,7 +16,6 @@ import (
 
 	"transportbench/cmd/transportbench/internal/app"
 	"transportbench/cmd/transportbench/internal/cli"
-	"transportbench/cmd/transportbench/internal/spin"
 	"transportbench/core"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
@@ -36,15 +35,9 @@ var references = map[string]transport.Reference{
 }
 
 // Main runs the tests of a package whose binary is a plugin, too: under a plugin's name it answers
-// `describe`. It is also the hidden command that loads a processor, and a process that starts one.
-// act, unless it is nil, may be another process, of whose plugin it gets the name, or an empty one.
+// `describe`. act, unless it is nil, may be another process, of whose plugin it gets the name, or
+// an empty one.
 func Main(m *testing.M, act func(plugin string)) {
-	if len(os.Args) == 2 && os.Args[1] == LoadName {
-		os.Exit(load())
-	}
-	if len(os.Args) == 3 && os.Args[1] == spin.Name {
-		os.Exit(cli.Main(os.Args[1:], os.Stdout, os.Stderr))
-	}
 	name, isPlugin := strings.CutPrefix(filepath.Base(os.Args[0]), "transport-")
 	if !isPlugin {
 		name = ""
@@ -63,23 +56,6 @@ func Main(m *testing.M, act func(plugin string)) {
 	code := m.Run()
 	os.RemoveAll(state)
 	os.Exit(code)
-}
-
-// LoadName is the argument for load.
-const LoadName = "load"
-
-// load loads a processor until it is killed.
-func load() int {
-	cpus, err := machine.AllowedCPUs()
-	if err == nil {
-		_, _, err = spin.On([]machine.CPU{{ID: cpus[0]}})
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	time.Sleep(time.Minute)
-	return 0
 }
 
 func describePlugin(name string) int {

@@ -3,7 +3,6 @@ package listing
 import (
 	"fmt"
 	"strconv"
-	"time"
 
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/store/format"
@@ -26,12 +25,6 @@ func CalibrationPlan(p *calibrate.Plan) *doc.Doc {
 // CalibrationSummary returns the size and the expected time of a calibration in one line.
 func CalibrationSummary(p *calibrate.Plan) string {
 	return fmt.Sprintf("%s launches, about %s", thousands(p.Launches()), format.Left(p.Expected()))
-}
-
-// CalibrationLeft returns what is left of a calibration that is resumed in one line.
-func CalibrationLeft(p *calibrate.Plan, launches int, left time.Duration) string {
-	return fmt.Sprintf("%s of %s launches left, about %s of %s",
-		thousands(launches), thousands(p.Launches()), format.Left(left), format.Left(p.Expected()))
 }
 
 // thousands formats a number of at most six digits with a comma: 12,345.

@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,7 +13,6 @@ import (
 	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/store/format"
-	"transportbench/core/lab/study/calibrate"
 	"transportbench/core/plugin"
 	"transportbench/core/transport"
 )
@@ -64,11 +62,4 @@ func TestPlanSummary(t *testing.T) {
 	p.Order = experiment.Sequential
 	require.Equal(t, "1 cell, 10 repeats each (sequential), about "+format.Left(expected),
 		PlanSummary(p, runner.Beside{}))
-}
-
-func TestCalibrationLeft(t *testing.T) {
-	p := &calibrate.Plan{Experiments: []calibrate.PlannedExperiment{
-		{Rounds: 1000, Cells: make([]experiment.Cell, 2)}}}
-	require.Equal(t, "1,500 of 2,000 launches left, about 1m30s of "+format.Left(p.Expected()),
-		CalibrationLeft(p, 1500, 90*time.Second))
 }

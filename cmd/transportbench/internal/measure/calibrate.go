@@ -3,7 +3,6 @@ package measure
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -14,10 +13,10 @@ import (
 	"transportbench/cmd/transportbench/internal/app"
 	"transportbench/cmd/transportbench/internal/listing"
 	"transportbench/cmd/transportbench/internal/options"
-	"transportbench/cmd/transportbench/internal/spin"
 	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
+	"transportbench/core/base/printable"
 	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/judge/calibration"
@@ -27,7 +26,7 @@ import (
 )
 
 // calibrateFlags are the flags of calibrate.
-type calibrateFlags struct{ quick, resume, dryRun bool }
+type calibrateFlags struct{ quick, dryRun bool }
 
 func calibrateCommand(a *app.App) *cobra.Command {
 	f := new(calibrateFlags)
@@ -40,15 +39,12 @@ recovered, what timing operations costs, the smallest delay that is seen, how of
 a configuration differs from itself, and how often a known change is found.
 
 The full calibration bounds the rates of false and of found differences; --quick
-takes under two minutes and does not. Every finished launch is on disk: after
-Ctrl-C, a crash or a power cut, the same command with --resume continues. The
-calibration is also kept in the user's state directory, where doctor, diff and
-report find it.
+takes under two minutes and does not. The calibration is also kept in the user's
+state directory, where doctor, diff and report find it.
 
 ` + app.ExitHelp,
 		Example: `  transportbench calibrate --quick
   transportbench calibrate
-  transportbench calibrate --resume
   transportbench calibrate --dry-run
   transportbench calibrate show`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -66,7 +62,6 @@ report find it.
 	options.AddOut(flags, filepath.Join(options.DefaultOut, "calibration"))
 	options.AddJSON(flags)
 	flags.BoolVar(&f.quick, "quick", false, "measure less, in under two minutes")
-	flags.BoolVar(&f.resume, "resume", false, "continue the calibration in --out")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print the experiments and the expected time only")
 	cmd.AddCommand(calibrateShowCommand(a), calibratePairsCommand(a))
 	return cmd
@@ -134,29 +129,17 @@ func (s *session) calibrate(ctx context.Context, f *calibrateFlags) error {
 	if err != nil {
 		return explainSpec(err)
 	}
-	if f.resume && !calibrate.Exists(s.settings.Out) {
-		return app.Usagef("--resume: %s has no unfinished calibration", s.settings.Out)
-	}
 	if f.dryRun {
-		return s.planCalibration(f, plan, m)
+		return s.planCalibration(plan)
 	}
-	if err := s.ready(plan.Size()); err != nil {
+	if err := s.check(); err != nil {
 		return err
 	}
-	if !f.resume {
-		if err := s.announce(f, plan, m); err != nil {
-			return err
-		}
+	if err := s.announce(f, plan, m); err != nil {
+		return err
 	}
 	d, err := s.runCalibration(ctx, f, m)
 	if err != nil {
-		//nolint:errorlint // explained wraps err, if it is another
-		if explained := explainCalibration(err); explained != err {
-			return explained
-		}
-		if calibrate.Exists(s.settings.Out) {
-			s.Note("to continue, repeat the command with --resume --out %s", s.settings.Out)
-		}
 		return err
 	}
 	if err := showCalibration(s.App, d, s.settings.JSON); err != nil {
@@ -167,33 +150,16 @@ func (s *session) calibrate(ctx context.Context, f *calibrateFlags) error {
 	return nil
 }
 
-// explainCalibration returns wrong usage for a calibration that cannot be resumed or replaced.
-func explainCalibration(err error) error {
-	var changed *calibrate.ChangedError
-	if errors.As(err, &changed) || errors.Is(err, calibrate.ErrExists) {
-		return app.Usagef("%v", err)
-	}
-	return err
-}
-
-// planCalibration shows what would be measured, or what is left of it.
-func (s *session) planCalibration(f *calibrateFlags, plan *calibrate.Plan,
-	m experiment.Plugins) error {
-	left := calibrate.Left{Plan: plan, Launches: plan.Launches(), Expected: plan.Expected()}
-	if f.resume {
-		s.engine.Environment = machine.ReadEnvironment()
-		var err error
-		if left, err = calibrate.Remaining(s.settings.Out, f.quick, s.engine, m); err != nil {
-			return explainCalibration(err)
-		}
-	}
+// planCalibration shows what would be measured.
+func (s *session) planCalibration(plan *calibrate.Plan) error {
 	if s.settings.JSON {
-		return app.WriteJSON(s.Stdout, left)
+		return app.WriteJSON(s.Stdout, struct {
+			*calibrate.Plan
+			Launches int           `json:"launches"`
+			Expected time.Duration `json:"expected_ns"`
+		}{plan, plan.Launches(), plan.Expected()})
 	}
-	terminal.Print(s.Stdout, listing.CalibrationPlan(left.Plan))
-	if f.resume {
-		fmt.Fprintln(s.Stdout, listing.CalibrationLeft(left.Plan, left.Launches, left.Expected))
-	}
+	terminal.Print(s.Stdout, listing.CalibrationPlan(plan))
 	return nil
 }
 
@@ -246,12 +212,9 @@ func (s *session) runCalibration(ctx context.Context, f *calibrateFlags,
 	progress := terminal.NewCalibrationProgress(s.Stderr)
 	defer progress.Close()
 	return calibrate.Run(ctx, calibrate.Options{
-		Dir: s.settings.Out, Quick: f.quick, Resume: f.resume, Engine: s.engine, Plugins: m,
+		Dir: s.settings.Out, Quick: f.quick, Engine: s.engine, Plugins: m,
 		Begin: progress.Begin, Log: progress,
-		Load: func() (func() error, func(), error) { return spin.On(s.engine.CPUs) },
-		Resumed: func(p *calibrate.Plan, launches int, left time.Duration) {
-			s.Note("%s, in %s", listing.CalibrationLeft(p, launches, left), s.settings.Out)
-		},
+		Load: func() (func(), error) { return machine.Spin(s.engine.CPUs) },
 	})
 }
 
@@ -260,7 +223,7 @@ func (s *session) runCalibration(ctx context.Context, f *calibrateFlags,
 func (s *session) keepCalibration(d *calibration.Document) {
 	path, err := calibration.StatePath(d.Environment.Identity)
 	if err != nil {
-		s.Note("it is not kept as the last of this machine: %s", app.OneLine(err))
+		s.Note("it is not kept as the last of this machine: %s", printable.Joined(err))
 		return
 	}
 	if last, err := calibration.Read(path); d.Quick && err == nil && !last.Quick {
@@ -268,6 +231,6 @@ func (s *session) keepCalibration(d *calibration.Document) {
 		return
 	}
 	if err := calibration.Write(path, d); err != nil {
-		s.Note("it is not kept as the last of this machine: %s", app.OneLine(err))
+		s.Note("it is not kept as the last of this machine: %s", printable.Joined(err))
 	}
 }

@@ -80,8 +80,6 @@ func TestCalibrate(t *testing.T) {
 	require.Equal(t, 10143, plan.Launches)
 	require.Greater(t, plan.Expected, 10*time.Minute)
 	require.NotEmpty(t, plan.Experiments)
-	require.Equal(t, app.ExitUsage, calibrate(c, "--dry-run", "--resume"))
-	require.Contains(t, c.Stderr, "has no unfinished calibration")
 	require.Equal(t, app.ExitUsage, c.Execute("calibrate", "shwo"))
 	require.Equal(t,
 		"transportbench: calibrate takes no arguments, got \"shwo\"; did you mean \"show\"?\n",
@@ -156,38 +154,10 @@ func TestInterruptedCalibration(t *testing.T) {
 		return calibrated(ctx, req, obs)
 	}}
 	require.Equal(t, app.ExitInterrupted, calibrate(c, "--quick"))
-	require.Contains(t, c.Stderr, "to continue, repeat the command with --resume --out "+c.Out)
 	require.True(t, strings.HasSuffix(c.Stderr, "transportbench: interrupted\n"), c.Stderr)
 	require.Empty(t, c.Stdout)
 
-	c.Ctx = t.Context()
-	journal := filepath.Join(c.Out, "calibration.journal")
-	before, err := os.ReadFile(journal)
-	require.NoError(t, err)
-	require.Zero(t, calibrate(c, "--quick", "--resume", "--dry-run"), c.Stderr)
-	require.Regexp(t, `(?m)^408 of 422 launches left, about \S+ of \S+$`, c.Stdout)
-	require.Zero(t, calibrate(c, "--quick", "--resume", "--dry-run", "--json"), c.Stderr)
-	var plan struct{ Launches int }
-	require.NoError(t, json.Unmarshal([]byte(c.Stdout), &plan))
-	require.Equal(t, 408, plan.Launches)
-	require.Equal(t, app.ExitUsage, calibrate(c, "--resume", "--dry-run"))
-	require.Contains(t, c.Stderr, "is a quick one, not a full one")
-	after, err := os.ReadFile(journal)
-	require.NoError(t, err)
-	require.Equal(t, before, after)
-
-	require.Equal(t, app.ExitUsage, calibrate(c, "--quick"))
-	require.Contains(t, c.Stderr, "use --resume to continue it")
-	require.Equal(t, app.ExitUsage, calibrate(c, "--resume"))
-	require.Contains(t, c.Stderr, "is a quick one, not a full one; choose another --out")
-	require.NotContains(t, c.Stderr, "launches left")
-	require.Zero(t, calibrate(c, "--quick", "--resume"), c.Stderr)
-	require.Regexp(t, `transportbench: 408 of 422 launches left, about \S+ of \S+, in `+c.Out+"\n",
-		c.Stderr)
-	require.NotContains(t, c.Stderr, "it replaces")
-	require.Equal(t, 422+5+1, launches, "with the pilot, and the one that was interrupted")
-	require.Equal(t, app.ExitUsage, calibrate(c, "--quick", "--resume"))
-	require.Contains(t, c.Stderr, "has no unfinished calibration")
+	require.NoFileExists(t, filepath.Join(c.Out, calibration.FileName))
 }
 
 func TestCalibrateMistakes(t *testing.T) {
@@ -204,7 +174,6 @@ func TestCalibrateMistakes(t *testing.T) {
 	c := &clitest.Command{T: t, Run: clitest.FailWith(errors.New("it crashed"))}
 	require.Equal(t, app.ExitInternal, calibrate(c, "--quick"))
 	require.Contains(t, c.Stderr, "pilot, after 3 attempts: it crashed")
-	require.NotContains(t, c.Stderr, "--resume", "nothing was measured")
 }
 
 // A calibration is one host's: calibrate refuses other hosts, and to run in several tasks at once.

@@ -1,9 +1,6 @@
 package calibrate
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -259,11 +256,7 @@ func (b *planner) clients() {
 }
 
 // launch is one launch of a cell of an experiment, by their indices.
-type launch struct {
-	Experiment int `json:"e"`
-	Cell       int `json:"c"`
-	Round      int `json:"r"`
-}
+type launch struct{ experiment, cell, round int }
 
 // launches returns all launches in order: the cells of a round are shuffled.
 func (p *Plan) launches() []launch {
@@ -288,13 +281,7 @@ func (p *Plan) Launches() int {
 	return n
 }
 
-// launchSize is about the most bytes of a launch in the journal and in the document, as measured.
-const launchSize = 1 << 10
-
-// Size returns about the most bytes that a calibration writes.
-func (p *Plan) Size() int64 { return int64(p.Launches()) * launchSize }
-
-// loadedFactor is how much longer a launch takes beside processes that spin.
+// loadedFactor is how much longer a launch takes beside threads that spin.
 const loadedFactor = 2
 
 // Beside is what the launches of a calibration measure beside their windows.
@@ -325,14 +312,4 @@ func (p *Plan) Expected() time.Duration {
 		total += p.Experiments[i].Expected()
 	}
 	return total
-}
-
-// Digest identifies the plan: two calibrations with the same digest measure the same.
-func (p *Plan) Digest() string {
-	text, err := json.Marshal(p)
-	if err != nil {
-		panic(err) // a plan holds only strings and numbers
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
 }

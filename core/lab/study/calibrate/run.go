@@ -19,20 +19,13 @@ import (
 
 // Options are the inputs of a calibration.
 type Options struct {
-	// Dir keeps the journal and then the calibration.
-	Dir   string
-	Quick bool
-	// Resume continues the calibration in Dir.
-	Resume bool
+	Dir    string // gets the calibration
+	Quick  bool
 	Engine *experiment.Engine
 	// Plugins has the plugin of [Transport].
 	Plugins experiment.Plugins
-	// Load runs a process that spins on every processor until stop is called. running returns an
-	// error once one of them has ended.
-	Load func() (running func() error, stop func(), err error)
-	// Resumed is called before the first launch of a calibration that is resumed, with the plan and
-	// what is left of it.
-	Resumed func(p *Plan, launches int, left time.Duration)
+	// Load keeps every processor busy until stop is called.
+	Load func() (stop func(), err error)
 	// Begin is called before each launch. The observer that it returns may be nil.
 	Begin func(experiment.Status) experiment.Observer
 	Log   io.Writer // gets what plugins log
@@ -50,28 +43,22 @@ var keptSamples = []string{
 	result.ResponseP50, result.ResponseP99, result.ResponseMax,
 }
 
-// Run makes a calibration and stores it in o.Dir. Every finished launch is in the journal there,
-// with which a calibration that ended early is resumed. When ctx ends, Run drops the current launch
-// and returns ctx's error.
+// Run makes a calibration and stores it in o.Dir. When ctx ends, Run drops what it has measured and
+// returns ctx's error.
 func Run(ctx context.Context, o Options) (*calibration.Document, error) {
 	if err := files.MakeDir(o.Dir); err != nil {
 		return nil, &result.IOError{Op: "making a directory for the calibration", Path: o.Dir,
 			Err: err}
 	}
-	lock, err := result.LockDir(o.Dir)
-	if err != nil {
-		return nil, err
-	}
-	defer lock.Close()
 	measure, err := o.Engine.Measure(o.Plugins, o.Log, false)
 	if err != nil {
 		return nil, err
 	}
-	c := &calibrator{Options: o, measure: measure, began: time.Now()}
-	if err := c.begin(ctx); err != nil {
+	c := &calibrator{Options: o, measure: measure, began: time.Now().UTC(),
+		done: map[launch]measured{}}
+	if c.plan, err = c.newPlan(ctx); err != nil {
 		return nil, err
 	}
-	defer c.journal.close()
 	if err := c.measureAll(ctx); err != nil {
 		return nil, err
 	}
@@ -85,7 +72,7 @@ func Run(ctx context.Context, o Options) (*calibration.Document, error) {
 	if err := calibration.Write(filepath.Join(o.Dir, calibration.FileName), d); err != nil {
 		return nil, err
 	}
-	return d, c.journal.remove()
+	return d, nil
 }
 
 // calibrator is a calibration in progress.
@@ -93,92 +80,37 @@ type calibrator struct {
 	Options
 	plan    *Plan
 	measure experiment.Measure
-	journal *journal
+	done    map[launch]measured
 	began   time.Time
 
 	pace experiment.Pace
 }
 
-// begin makes the plan and opens or creates the journal.
-func (c *calibrator) begin(ctx context.Context) (err error) {
-	exists := Exists(c.Dir)
-	switch {
-	case c.Resume:
-		return c.resume()
-	case exists:
-		return fmt.Errorf("%s: %w; use --resume to continue it", c.Dir, ErrExists)
-	}
+// measured is a finished launch.
+type measured struct {
+	tookS     float64
+	clockStep float64 // in ns
+	again     int     // how many launches failed before this one
+	window    set.Window
+	samples   map[string]float64
+}
+
+// newPlan makes the plan, for which it measures the operations that are slowed down.
+func (c *calibrator) newPlan(ctx context.Context) (*Plan, error) {
 	bases := NominalBases(c.Plugins)
 	nominal, err := NewPlan(c.Quick, bases, c.Plugins)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if bases.Memory, err = c.pilot(ctx, nominal, nil); err != nil {
-		return err
+		return nil, err
 	}
 	if bases.Sockets > 0 {
 		if bases.Sockets, err = c.pilot(ctx, nominal, overSockets); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	if c.plan, err = NewPlan(c.Quick, bases, c.Plugins); err != nil {
-		return err
-	}
-	c.journal, err = createJournal(c.Dir, header{
-		ID: result.NewID(), StartedAt: c.began.UTC(), Digest: c.plan.Digest(), Quick: c.Quick,
-		Bases: bases, Origin: originOf(c.Engine, c.Plugins),
-	})
-	return err
-}
-
-func (c *calibrator) resume() (err error) {
-	if c.journal, err = openJournal(c.Dir); err != nil {
-		return err
-	}
-	if c.plan, err = NewPlan(c.Quick, c.journal.Bases, c.Plugins); err == nil {
-		err = c.journal.check(c.Dir, c.plan, originOf(c.Engine, c.Plugins))
-	}
-	if err != nil {
-		c.journal.close()
-	}
-	return err
-}
-
-// Left is what a calibration would measure.
-type Left struct {
-	*Plan
-	Launches int           `json:"launches"` // that are not in the journal
-	Expected time.Duration `json:"expected_ns"`
-}
-
-// Remaining returns what is left of the calibration in dir, which [Run] would resume with the same
-// arguments. It leaves the journal as it is.
-func Remaining(dir string, quick bool, e *experiment.Engine, plugins experiment.Plugins) (Left,
-	error) {
-	j, _, err := readJournal(dir)
-	if err != nil {
-		return Left{}, err
-	}
-	p, err := NewPlan(quick, j.Bases, plugins)
-	if err == nil {
-		err = j.check(dir, p, originOf(e, plugins))
-	}
-	if err != nil {
-		return Left{}, err
-	}
-	launches, expected := j.left(p)
-	return Left{p, launches, expected}, nil
-}
-
-// left returns how many launches of a plan the journal does not have, and how long they take.
-func (j *journal) left(p *Plan) (launches int, expected time.Duration) {
-	for _, l := range p.launches() {
-		if _, done := j.done[l]; !done {
-			launches++
-			expected += p.Experiments[l.Experiment].expected(l.Cell)
-		}
-	}
-	return launches, expected
+	return NewPlan(c.Quick, bases, c.Plugins)
 }
 
 // pilot measures the time of an operation of the experiments of power: the median, which the share
@@ -198,23 +130,19 @@ func (c *calibrator) pilot(ctx context.Context, nominal *Plan, load values) (tim
 		if err != nil {
 			return 0, err
 		}
-		times = append(times, m.Samples[result.LatencyP50])
+		times = append(times, m.samples[result.LatencyP50])
 	}
 	slices.Sort(times)
 	return time.Duration(times[pilots/2]), nil
 }
 
-// measureAll measures all launches that the journal does not have.
+// measureAll measures all launches.
 func (c *calibrator) measureAll(ctx context.Context) error {
+	c.pace.ToCome = c.plan.Expected()
 	launches := c.plan.launches()
-	todo, left := c.journal.left(c.plan)
-	c.pace.ToCome = left
-	if c.Resume {
-		c.Resumed(c.plan, todo, left)
-	}
 	for len(launches) > 0 {
-		first := launches[0].Experiment
-		n := slices.IndexFunc(launches, func(l launch) bool { return l.Experiment != first })
+		first := launches[0].experiment
+		n := slices.IndexFunc(launches, func(l launch) bool { return l.experiment != first })
 		if n < 0 {
 			n = len(launches)
 		}
@@ -228,40 +156,27 @@ func (c *calibrator) measureAll(ctx context.Context) error {
 
 // measureExperiment measures the launches of one experiment.
 func (c *calibrator) measureExperiment(ctx context.Context, launches []launch) error {
-	todo := slices.DeleteFunc(slices.Clone(launches),
-		func(l launch) bool { _, done := c.journal.done[l]; return done })
-	if len(todo) == 0 {
-		return nil
-	}
-	e := &c.plan.Experiments[todo[0].Experiment]
-	running := func() error { return nil }
+	e := &c.plan.Experiments[launches[0].experiment]
 	if e.Loaded {
-		check, stop, err := c.Load()
+		stop, err := c.Load()
 		if err != nil {
 			return fmt.Errorf("loading the processors: %w", err)
 		}
 		defer stop()
-		running = check
 	}
-	for _, l := range todo {
-		expected, began := e.expected(l.Cell), time.Now()
-		m, err := c.try(ctx, &e.Cells[l.Cell], experiment.Status{
-			Label: e.Name, Repeat: l.Round + 1, Repeats: e.Rounds,
-			Run: len(c.journal.done) + 1, Runs: c.plan.Launches(), Left: c.pace.Left(),
+	for _, l := range launches {
+		expected, began := e.expected(l.cell), time.Now()
+		m, err := c.try(ctx, &e.Cells[l.cell], experiment.Status{
+			Label: e.Name, Repeat: l.round + 1, Repeats: e.Rounds,
+			Run: len(c.done) + 1, Runs: c.plan.Launches(), Left: c.pace.Left(),
 		})
 		if err != nil {
 			return err
 		}
-		if err := running(); err != nil { // the launch was not measured under load
-			return fmt.Errorf("loading the processors: %w", err)
-		}
 		took := time.Since(began)
 		c.pace.Made(expected, took)
-		m.launch, m.TookS = l, took.Seconds()
-		m.Window.Launch = l.Round
-		if err := c.journal.add(m); err != nil {
-			return err
-		}
+		m.tookS, m.window.Launch = took.Seconds(), l.round
+		c.done[l] = m
 	}
 	return nil
 }
@@ -276,7 +191,7 @@ func (c *calibrator) try(ctx context.Context, cell *experiment.Cell,
 		m, err = c.launch(ctx, cell, s)
 		switch {
 		case err == nil:
-			m.Again = attempt - 1
+			m.again = attempt - 1
 			return m, nil
 		case ctx.Err() != nil:
 			return m, ctx.Err()
@@ -306,12 +221,11 @@ func (c *calibrator) launch(ctx context.Context, cell *experiment.Cell,
 	if err != nil {
 		return m, err
 	}
-	// as it is read from the journal
-	one.Windows[0].StartedAt = one.Windows[0].StartedAt.UTC().Round(0)
-	m = measured{Window: one.Windows[0], ClockStep: one.ClockStep, Samples: map[string]float64{}}
+	one.Windows[0].StartedAt = one.Windows[0].StartedAt.UTC()
+	m = measured{window: one.Windows[0], clockStep: one.ClockStep, samples: map[string]float64{}}
 	for _, name := range keptSamples {
 		if values := one.Samples[name]; len(values) == 1 {
-			m.Samples[name] = values[0]
+			m.samples[name] = values[0]
 		}
 	}
 	if s.Label == calibration.ExperimentHalf {
@@ -319,13 +233,13 @@ func (c *calibrator) launch(ctx context.Context, cell *experiment.Cell,
 		if err != nil {
 			return m, err
 		}
-		m.Samples[calibration.LowerQuartile], m.Samples[calibration.UpperQuartile] = h.Interpolate(
+		m.samples[calibration.LowerQuartile], m.samples[calibration.UpperQuartile] = h.Interpolate(
 			0.25, one.ClockStep), h.Interpolate(0.75, one.ClockStep)
 	}
-	if !(m.Samples[result.Throughput] > 0) {
+	if !(m.samples[result.Throughput] > 0) {
 		return m, errors.New("the window completed nothing")
 	}
-	if _, timed := m.Samples[result.LatencyP50]; !timed && cell.Config.SampleEvery != offEvery {
+	if _, timed := m.samples[result.LatencyP50]; !timed && cell.Config.SampleEvery != offEvery {
 		return m, errors.New("the window timed no operation")
 	}
 	return m, nil
@@ -333,30 +247,29 @@ func (c *calibrator) launch(ctx context.Context, cell *experiment.Cell,
 
 // document returns the calibration without conclusions.
 func (c *calibrator) document() (*calibration.Document, error) {
-	j := c.journal
 	d := &calibration.Document{
-		SchemaVersion: calibration.SchemaVersion, Kind: calibration.Kind, ID: j.ID,
-		StartedAt: j.StartedAt, Argv: j.Argv, Tool: j.Tool,
-		Plugin: j.Plugin, Environment: j.Environment, Quick: j.Quick,
+		SchemaVersion: calibration.SchemaVersion, Kind: calibration.Kind, ID: result.NewID(),
+		StartedAt: c.began, Argv: c.Engine.Argv, Tool: experiment.Tool(),
+		Plugin: c.Plugins[Transport].Identity, Environment: c.Engine.Environment, Quick: c.Quick,
 		Alpha: compare.Defaults().Alpha,
 	}
-	environment, err := set.EnvironmentOf(j.Environment)
+	environment, err := set.EnvironmentOf(d.Environment)
 	if err != nil {
 		return nil, err
 	}
-	for _, l := range c.plan.launches() {
-		d.TookS += j.done[l].TookS
+	for _, m := range c.done {
+		d.TookS += m.tookS
 	}
 	for i := range c.plan.Experiments {
 		e := &c.plan.Experiments[i]
 		s := set.New()
-		s.CreatedAt, s.Environments = j.StartedAt, []set.Environment{environment}
+		s.CreatedAt, s.Environments = c.began, []set.Environment{environment}
 		for cell := range e.Cells {
-			s.Cells = append(s.Cells, j.cell(e, launch{Experiment: i, Cell: cell}))
+			s.Cells = append(s.Cells, c.cell(e, launch{experiment: i, cell: cell}))
 		}
 		d.Experiments = append(d.Experiments, calibration.Experiment{
 			Name: e.Name, Loaded: e.Loaded, Unit: e.Unit, Known: e.Known,
-			Discarded: j.discarded(i, len(e.Cells)), Set: s,
+			Discarded: c.discarded(i, len(e.Cells)), Set: s,
 		})
 	}
 	return d, nil
@@ -364,12 +277,12 @@ func (c *calibrator) document() (*calibration.Document, error) {
 
 // discarded counts the launches of each cell of an experiment that were made again; nil if there
 // were none.
-func (j *journal) discarded(experiment, cells int) []int {
+func (c *calibrator) discarded(experiment, cells int) []int {
 	counts, total := make([]int, cells), 0
-	for l, m := range j.done {
-		if l.Experiment == experiment {
-			counts[l.Cell] += m.Again
-			total += m.Again
+	for l, m := range c.done {
+		if l.experiment == experiment {
+			counts[l.cell] += m.again
+			total += m.again
 		}
 	}
 	if total == 0 {
@@ -380,29 +293,28 @@ func (j *journal) discarded(experiment, cells int) []int {
 
 // cell returns what was measured of one cell of an experiment. It leaves out metrics that some
 // window lacks, because the i-th samples of all metrics are of the i-th window.
-func (j *journal) cell(e *PlannedExperiment, of launch) set.Cell {
-	c := set.Cell{
-		Config: e.Cells[of.Cell].Flat(), Status: set.Measured, Schema: result.SchemaVersion,
-		Plugin:  set.Plugin{Name: e.Cells[of.Cell].Config.Transport},
+func (c *calibrator) cell(e *PlannedExperiment, of launch) set.Cell {
+	one := set.Cell{
+		Config: e.Cells[of.cell].Flat(), Status: set.Measured, Schema: result.SchemaVersion,
+		Plugin:  set.Plugin{Name: e.Cells[of.cell].Config.Transport},
 		Samples: map[string][]float64{},
 	}
-	if c.Plugin.Name == Transport {
-		c.Plugin.Version, c.Plugin.SHA256 = j.Plugin.Version, j.Plugin.SHA256
-		c.Plugin.RuntimeDigest = j.Plugin.RuntimeDigest
+	if one.Plugin.Name == Transport {
+		one.Plugin = set.PluginOf(&c.Plugins[Transport].Identity)
 	}
-	for of.Round = range e.Rounds {
-		m := j.done[of]
-		c.Windows = append(c.Windows, m.Window)
-		c.ClockStep = max(c.ClockStep, m.ClockStep)
-		for name, value := range m.Samples {
-			c.Samples[name] = append(c.Samples[name], value)
+	for of.round = range e.Rounds {
+		m := c.done[of]
+		one.Windows = append(one.Windows, m.window)
+		one.ClockStep = max(one.ClockStep, m.clockStep)
+		for name, value := range m.samples {
+			one.Samples[name] = append(one.Samples[name], value)
 		}
 	}
-	for name, values := range c.Samples {
+	for name, values := range one.Samples {
 		if len(values) < e.Rounds {
-			delete(c.Samples, name)
+			delete(one.Samples, name)
 		}
 	}
-	c.StartedAt = c.Windows[0].StartedAt
-	return c
+	one.StartedAt = one.Windows[0].StartedAt
+	return one
 }

@@ -1,2 +1,0 @@
-// Package spin keeps processors busy with processes of this program.
-package spin

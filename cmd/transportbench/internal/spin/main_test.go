@@ -1,9 +1,0 @@
-package spin_test
-
-import (
-	"testing"
-
-	"transportbench/cmd/transportbench/internal/clitest"
-)
-
-func TestMain(m *testing.M) { clitest.Main(m, nil) }
