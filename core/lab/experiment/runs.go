@@ -60,20 +60,6 @@ type Done struct {
 	Err    error          // why the run failed
 }
 
-// Size returns about how many bytes the results of jobs take while they are made.
-func Size(jobs []Job) int64 {
-	var size, again int64
-	for i := range jobs {
-		c := &jobs[i].Config
-		needs := runner.ResultSize(c, c.Repeats)
-		size += needs
-		if c.Repeats > 1 { // the result so far stays until the next one is written
-			again = max(again, needs)
-		}
-	}
-	return size + again
-}
-
 // Expected returns about how long jobs take, without those that the machine refuses.
 func (e *Engine) Expected(jobs []Job) (total time.Duration) {
 	for i := range jobs {

@@ -117,10 +117,6 @@ func compareSides(a *app.App, cmd *cobra.Command, f *abFlags) error {
 	if err := s.resolve(cmd.Context(), b1, base, f.b); err != nil {
 		return err
 	}
-	if err := s.room(experiment.Size([]experiment.Job{{Config: a1.Config},
-		{Config: b1.Config}})); err != nil {
-		return err
-	}
 	for _, side := range []*abSide{a1, b1} {
 		if !cmd.Flags().Changed(strings.TrimPrefix(side.flag, "--")) {
 			s.Note("%s is not given: %s is %s with the flags that apply to both sides, and "+

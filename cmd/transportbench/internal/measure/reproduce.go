@@ -219,11 +219,7 @@ func (r *reproduction) claim() error {
 			"%s: there is a reproduction already; use --resume to continue it, or another --out",
 			r.settings.Out)
 	}
-	size := int64(0)
-	if r.document.Sweep {
-		size = r.runs.Plan.Size(r.runs.Dir)
-	}
-	if err := r.ready(size); err != nil {
+	if err := r.check(); err != nil {
 		return err
 	}
 	if err := files.MakeDir(r.settings.Out); err != nil {

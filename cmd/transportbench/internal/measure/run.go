@@ -15,6 +15,7 @@ import (
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core"
+	"transportbench/core/base/printable"
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/doc/tables"
@@ -144,7 +145,7 @@ func (r *runs) missingCells() []set.Cell {
 			status = set.Unavailable
 		}
 		list = append(list, set.Cell{Config: map[string]string{"transport": m.transport},
-			Status: status, Reason: strings.TrimPrefix(app.OneLine(m.err),
+			Status: status, Reason: strings.TrimPrefix(printable.Joined(m.err),
 				m.transport+": unavailable: "), Environment: -1})
 	}
 	return list
@@ -166,14 +167,9 @@ func (r *runs) all(ctx context.Context) (interrupted, err error) {
 	if err := r.trace.record(jobs, r.settings.Transports[0] != options.All); err != nil {
 		return nil, err
 	}
-	size := experiment.Size(jobs)
-	if err := r.room(size); err != nil {
-		return nil, err
-	}
 	if lasts := r.engine.Expected(jobs); lasts >= longRun {
-		r.Note("this takes about %s and writes up to %d KiB; use fewer --repeats or a shorter "+
-			"--duration for less. Ctrl-C keeps the complete repeats",
-			format.Left(lasts), size>>10)
+		r.Note("this takes about %s; use fewer --repeats or a shorter --duration for less. Ctrl-C "+
+			"keeps the complete repeats", format.Left(lasts))
 	}
 	all, interrupted := r.engine.All(ctx, jobs, func(i int) experiment.Screen {
 		label := jobs[i].Config.Transport + " " + jobs[i].Config.Profile

@@ -13,6 +13,7 @@ import (
 	"transportbench/cmd/transportbench/internal/catalog"
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/core/base/config"
+	"transportbench/core/base/printable"
 	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/store/result"
@@ -88,25 +89,9 @@ func (s *session) check() error {
 		return err
 	}
 	if err := host.CheckTemp(); err != nil {
-		return app.Usagef("%s", app.OneLine(err))
+		return app.Usagef("%s", printable.Joined(err))
 	}
 	return nil
-}
-
-// room checks that there is room for results of up to size bytes.
-func (s *session) room(size int64) error {
-	if err := result.CheckRoom(s.engine.Dir, size); err != nil {
-		return &config.SourceError{Problem: err.Error(), Err: err}
-	}
-	return nil
-}
-
-// ready is check, and then room.
-func (s *session) ready(size int64) error {
-	if err := s.check(); err != nil {
-		return err
-	}
-	return s.room(size)
 }
 
 // findPlugin finds the plugin of a transport for the engine.

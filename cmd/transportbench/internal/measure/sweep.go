@@ -318,7 +318,7 @@ func (s *session) sweepAll(ctx context.Context, r *sweepRun, also func() error,
 // sweepInto measures a sweep into its directory. An interrupt or the loss of a host ends it early;
 // without an outcome nothing was measured.
 func (s *session) sweepInto(ctx context.Context, r *sweepRun) (*experiment.Outcome, error) {
-	if err := s.ready(r.Plan.Size(r.Dir)); err != nil {
+	if err := s.check(); err != nil {
 		return nil, err
 	}
 	if r.Resume { // the first line of progress has the time that is left

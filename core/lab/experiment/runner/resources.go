@@ -134,25 +134,6 @@ func checkGranted(limits machine.Limits, files, tasks, space int, less string) e
 
 func gibibytes(n float64) float64 { return n / (1 << 30) }
 
-// ResultSize returns about the most bytes that the result file of a run with that many repeats
-// takes, over the committed results of all transports.
-func ResultSize(cfg *config.Config, repeats int) int64 {
-	const (
-		fixed     = 32 << 10
-		perRepeat = 12 << 10
-		// of each repeat: histograms, phases, series and a transport's counters
-		perThread = 24 << 10
-		// Wide histograms of response times and lags, of each client of an open loop.
-		perSchedule = 16 << 10
-	)
-	clients := cfg.TotalClients()
-	one := perRepeat + (clients+cfg.ServingRanks()*cfg.Daemons)*perThread
-	if load := cfg.Load(); load != config.LoadClosed && load != config.LoadBursts {
-		one += clients * perSchedule
-	}
-	return fixed + int64(repeats)*int64(one)
-}
-
 // need is a part of a run's memory and the option that determines it.
 type need struct {
 	option string

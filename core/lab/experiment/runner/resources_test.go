@@ -2,16 +2,13 @@ package runner
 
 import (
 	"errors"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
-	"transportbench/core/base/files"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
-	"transportbench/core/lab/store/result"
 	"transportbench/core/transport"
 )
 
@@ -116,25 +113,5 @@ func TestFailuresNameTheLimit(t *testing.T) {
 			continue
 		}
 		require.ErrorContains(t, err, c.want)
-	}
-}
-
-// Results are refused if there is less room than ResultSize, so it must cover what runs wrote.
-func TestResultSizeCoversCommittedResults(t *testing.T) {
-	const results = "../../../../results/"
-	for _, pattern := range []string{"v0.8.0/*/cells/*.json.gz", "v0.8.0/*/peers/cells/*.json.gz",
-		"v0.9.0/*/latency/cells/*.json.gz"} {
-		paths, err := filepath.Glob(results + pattern)
-		require.NoError(t, err)
-		require.NotEmpty(t, paths)
-		for _, path := range paths {
-			r, err := result.Read(path)
-			require.NoError(t, err)
-			text, err := files.Read(path, result.MaxSize)
-			require.NoError(t, err)
-			size, estimate := int64(len(text)), ResultSize(&r.Config, len(r.Repeats))
-			require.LessOrEqual(t, size, estimate, path)
-			require.Less(t, estimate, 4*size, path)
-		}
 	}
 }

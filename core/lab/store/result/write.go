@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -121,29 +120,6 @@ func CheckWritable(dir string) error {
 	const size = 64 << 10 // large enough to detect a full disk
 	if err := files.Try(dir, size); err != nil {
 		return &IOError{"checking the results directory", dir, err}
-	}
-	return nil
-}
-
-// CheckRoom returns an [*IOError] if the file system of dir, or of the directory in which dir will
-// be made, has less than size bytes free.
-func CheckRoom(dir string, size int64) error {
-	existing := filepath.Clean(dir)
-	for existing != filepath.Dir(existing) {
-		if _, err := os.Stat(existing); err == nil {
-			break
-		}
-		existing = filepath.Dir(existing)
-	}
-	var fs unix.Statfs_t
-	if err := unix.Statfs(existing, &fs); err != nil || fs.Blocks == 0 {
-		return nil // a file system that does not count its space
-	}
-	if free := fs.Bavail * uint64(fs.Bsize); uint64(size) > free {
-		op := fmt.Sprintf(
-			"checking the results directory: the results take up to %d KiB, and %d KiB are free",
-			size>>10, free>>10)
-		return &IOError{op, dir, unix.ENOSPC}
 	}
 	return nil
 }
