@@ -76,17 +76,6 @@ func (p *Plan) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// undescribed returns the transports that could not tell their options. A cell has all options that
-// are known.
-func (p *Plan) undescribed() (transports []string) {
-	for i := range p.Cells {
-		if c := &p.Cells[i]; c.Unavailable != "" && len(c.Config.Options) == 0 {
-			transports = append(transports, c.Config.Transport)
-		}
-	}
-	return transports
-}
-
 // Expand returns the cells of s: every point of the axes that no exclusion matches, and the
 // inclusions. It drops options that a cell's transport does not have, and keeps one of several
 // cells with the same configuration. Its error is a [*SpecError].

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/printable"
 	"transportbench/core/base/record"
 	"transportbench/core/fabric/suggest"
 	"transportbench/core/lab/experiment/runner"
@@ -40,7 +41,7 @@ type Plugin struct {
 // empty string.
 func (p *Plugin) Unavailable() string {
 	if p.Err != nil {
-		return oneLine(p.Err.Error())
+		return printable.Joined(p.Err)
 	}
 	return record.Cut(p.Info.Unavailable)
 }
@@ -82,18 +83,6 @@ func (all Plugins) available() error {
 		}
 	}
 	return nil
-}
-
-// without returns the plugins as they are if the named transports lack what they need to tell their
-// options.
-func (all Plugins) without(names []string) Plugins {
-	all = maps.Clone(all)
-	for _, name := range names {
-		if p := all[name]; p != nil {
-			all[name] = &Plugin{Identity: p.Identity, Err: transport.ErrUnavailable}
-		}
-	}
-	return all
 }
 
 func (all Plugins) transports() []string { return slices.Sorted(maps.Keys(all)) }

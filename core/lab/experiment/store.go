@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"transportbench/core/base/files"
@@ -70,15 +69,6 @@ type store struct {
 	plan  *Plan
 	cells []progress
 	index *set.Set // finish fills in its cells
-	// damaged has the files that a resumed sweep could not use.
-	damaged []damage
-}
-
-// damage is a file of results that was set aside, so that its repeats are measured again.
-type damage struct {
-	run    run // its first repeat
-	reason string
-	aside  string // the file's new name in the directory
 }
 
 // progress is the state of one cell.
@@ -107,20 +97,16 @@ func create(of *Sweep, begun origin) (*store, error) {
 		s.close()
 		return nil, fmt.Errorf("%s: %w; use --resume to continue it", of.Dir, ErrExists)
 	}
-	if err := s.writePlan(begun); err != nil {
+	text, err := json.Marshal(planFile{"sweep", s.plan.Digest(), begun, s.plan})
+	if err == nil {
+		err = files.Replace(filepath.Join(s.dir, planName),
+			func(w io.Writer) error { _, err := w.Write(text); return err })
+	}
+	if err != nil {
 		s.close()
 		return nil, err
 	}
 	return s, nil
-}
-
-func (s *store) writePlan(begun origin) error {
-	text, err := json.Marshal(planFile{"sweep", s.plan.Digest(), begun, s.plan})
-	if err != nil {
-		return err
-	}
-	return files.Replace(filepath.Join(s.dir, planName),
-		func(w io.Writer) error { _, err := w.Write(text); return err })
 }
 
 // open resumes a sweep.
@@ -129,7 +115,7 @@ func open(of *Sweep, now origin) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.resume(of, now); err != nil {
+	if err := s.resume(now); err != nil {
 		s.close()
 		return nil, err
 	}
@@ -187,8 +173,8 @@ func (s *store) local(path string) string {
 	return name
 }
 
-func (s *store) resume(of *Sweep, now origin) error {
-	if err := s.check(of, now); err != nil {
+func (s *store) resume(now origin) error {
+	if err := s.check(now); err != nil {
 		return err
 	}
 	// The index lists files of repeats, which complete is about to merge and remove.
@@ -206,9 +192,8 @@ func (s *store) resume(of *Sweep, now origin) error {
 	return nil
 }
 
-// check returns an error if the plan or the origin differs from that of the sweep on disk. A plan
-// that has got the options of more transports takes the place of the one on disk.
-func (s *store) check(of *Sweep, now origin) error {
+// check returns an error if the plan or the origin differs from that of the sweep on disk.
+func (s *store) check(now origin) error {
 	path := filepath.Join(s.dir, planName)
 	begun, err := readPlan(path)
 	if err != nil {
@@ -217,8 +202,7 @@ func (s *store) check(of *Sweep, now origin) error {
 	changed := func(format string, args ...any) error {
 		return &ChangedError{s.dir, fmt.Sprintf(format, args...)}
 	}
-	same := begun.Plan != nil && begun.Digest == s.plan.Digest()
-	if !same && !of.completes(begun) {
+	if begun.Plan == nil || begun.Digest != s.plan.Digest() {
 		return changed("the sweep differs from the one to resume: %s",
 			planChange(begun.Plan, s.plan))
 	}
@@ -233,20 +217,7 @@ func (s *store) check(of *Sweep, now origin) error {
 			return changed("the machine's %s was %q and is now %q", key, was, is)
 		}
 	}
-	if same {
-		return nil
-	}
-	return s.writePlan(begun.Origin)
-}
-
-// completes reports whether the plans differ only in the options of transports that could not be
-// described when the sweep began, because they lacked a library.
-func (s *Sweep) completes(begun planFile) bool {
-	if begun.Plan == nil {
-		return false
-	}
-	p, err := Expand(s.Spec, s.Plugins.without(begun.Plan.undescribed()))
-	return err == nil && p.Digest() == begun.Digest
+	return nil
 }
 
 // maxPlan is the size in bytes of the largest plan. One of 10,000 cells needs about 20 MB.
@@ -310,11 +281,10 @@ func (s *store) removeTemporary() error {
 func (s *store) recover(i int) error {
 	p := &s.cells[i]
 	if _, err := os.Stat(s.cellPath(i)); err == nil {
-		if p.complete, err = s.load(i, 0, s.plan.Repeats, s.cellPath(i)); err != nil {
+		if err := s.load(i, s.plan.Repeats, s.cellPath(i)); err != nil {
 			return err
 		}
-	}
-	if p.complete {
+		p.complete = true
 		for r := range s.plan.Repeats {
 			p.done[r] = true
 		}
@@ -334,49 +304,29 @@ func (s *store) recover(i int) error {
 			entry.Name() != filepath.Base(s.repeatPath(i, repeat)) {
 			continue // no file of a sweep
 		}
-		usable, err := s.load(i, repeat, 1, s.repeatPath(i, repeat))
-		if err != nil {
+		if err := s.load(i, 1, s.repeatPath(i, repeat)); err != nil {
 			return err
 		}
-		if usable {
-			p.done[repeat] = true
-		}
+		p.done[repeat] = true
 	}
 	return nil
 }
 
-// load adds a result's file to its cell, with as many repeats from that one. A file that is damaged
-// is set aside and not usable.
-func (s *store) load(i, repeat, repeats int, path string) (usable bool, err error) {
+// load adds a result's file to its cell. The file must have as many repeats.
+func (s *store) load(i, repeats int, path string) error {
 	r, size, err := read(path)
 	more := path == s.cellPath(i) // than the plan has, if the sweep topped it up
 	if err == nil && (r.Kind != result.KindRun || len(r.Repeats) < repeats ||
 		len(r.Repeats) > repeats && !more) {
-		err = fmt.Errorf("it is no result with %s", format.Count(repeats, "repeat"))
+		err = fmt.Errorf("%s is no result with %s", path, format.Count(repeats, "repeat"))
 	}
 	if err == nil {
 		err = s.add(i, r, path, size)
 	}
-	// The system's errors say nothing about what is in the file.
-	if system := syscall.Errno(0); err == nil || errors.As(err, &system) {
-		return err == nil, err
-	}
-	c := &s.plan.Cells[i]
-	suffix, subject := fmt.Sprintf("-repeat-%d", repeat+1), "its file"
-	if path == s.cellPath(i) {
-		suffix, subject = "", "the file of all its repeats"
-	}
-	aside := filepath.Join(logsDir, fmt.Sprintf("%s-%s%s.damaged", c.Config.Transport,
-		c.ID, suffix))
-	s.damaged = append(s.damaged, damage{run{i, repeat},
-		fmt.Sprintf("%s cannot be used: %v", subject, err), aside})
-	if err = s.root.MkdirAll(logsDir, 0o755); err == nil {
-		err = s.root.Rename(s.local(path), aside)
-	}
 	if err != nil {
-		err = &result.IOError{Op: "setting a damaged file aside", Path: path, Err: err}
+		return fmt.Errorf("%w; without the file, --resume measures that again", err)
 	}
-	return false, err
+	return nil
 }
 
 // read reads a result that a sweep stored. It does not validate the schema, which takes as long as

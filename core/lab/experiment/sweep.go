@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/printable"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/store/result"
@@ -35,8 +36,8 @@ type Watcher interface {
 	// Cell is called when a cell is complete, with the samples of all repeats, and when a cell is
 	// given up, with the reason.
 	Cell(Status, *set.Cell)
-	// Again is called before a run that has failed, or whose file is damaged, is made once more,
-	// with the reason and the file that has more about it.
+	// Again is called before a run that has failed is made once more, with the reason and the file
+	// that has more about it.
 	Again(s Status, reason, log string)
 }
 
@@ -192,9 +193,6 @@ func labels(p *Plan) []string {
 }
 
 func (s *sweep) all(ctx context.Context) error {
-	for _, d := range s.store.damaged {
-		s.watcher.Again(s.status(d.run), d.reason, d.aside)
-	}
 	for i := range s.Plan.Cells {
 		if err := s.stored(i, s.store.complete(i)); err != nil {
 			return err
@@ -330,7 +328,7 @@ func (s *sweep) measure(ctx context.Context, c config.Config, obs runner.Observe
 }
 
 func failureOf(err error) Failure {
-	reason := oneLine(err.Error())
+	reason := printable.Joined(err)
 	var limit *config.Error
 	if errors.Is(err, transport.ErrUnavailable) || errors.As(err, &limit) {
 		return Failure{Status: set.Unavailable, Reason: reason}

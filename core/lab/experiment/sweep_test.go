@@ -407,60 +407,45 @@ func TestStrayFilesAmongRepeats(t *testing.T) {
 	require.Len(t, outcome.Set.Cells[0].Samples[result.Throughput], 3)
 }
 
-// A file of results that something has damaged costs what is in it, and nothing else: --resume sets
-// it aside and measures that again.
-func TestDamagedFilesAreMeasuredAgain(t *testing.T) {
-	damage := func(t *testing.T, pattern, text string) {
-		paths, err := filepath.Glob(pattern)
-		require.NoError(t, err)
-		require.NotEmpty(t, paths)
-		require.NoError(t, os.WriteFile(paths[0], []byte(text), 0o600))
+// A file of results that something has damaged stops --resume until it is gone. Then that is
+// measured again, and nothing else.
+func TestDamagedFilesAreNamed(t *testing.T) {
+	dir := t.TempDir()
+	p := plan(t, "repeats: 3\naxes: {transport: [shm]}\n")
+	sweep := func(resume bool, measure Measure) (*Outcome, int, error) {
+		w := new(watcher)
+		outcome, err := runSweep(t.Context(), p,
+			options{Dir: dir, Resume: resume, Measure: measure, Watcher: w})
+		return outcome, len(w.begun), err
 	}
-	for name, text := range map[string]string{"torn": "{\"schema_version\": \"2.0.0\", \"ki",
-		"empty": "", "of nothing": "{}"} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			count := 0
-			damaging := func(ctx context.Context, c config.Config, obs runner.Observer) (
-				*result.Result, error) {
-				if count++; count == 3 {
-					damage(t, filepath.Join(dir, "repeats", "*", "0000.json"), text)
-				}
-				return good(ctx, c, obs)
-			}
-			p := plan(t, "repeats: 3\naxes: {transport: [shm]}\n")
-			outcome, err := runSweep(t.Context(), p,
-				options{Dir: dir, Measure: damaging, Watcher: new(watcher)})
-			require.NoError(t, err)
-			require.Equal(t, 1, outcome.Failed)
-
-			resume := func() *watcher {
-				w := new(watcher)
-				outcome, err := runSweep(t.Context(), p,
-					options{Dir: dir, Resume: true, Measure: good, Watcher: w})
-				require.NoError(t, err)
-				require.Equal(t, 1, outcome.Complete)
-				require.Len(t, outcome.Set.Cells[0].Samples[result.Throughput], 3)
-				return w
-			}
-			w := resume()
-			require.Len(t, w.begun, 1)
-			require.Len(t, w.again, 1)
-			require.Regexp(t, `^shm 1: its file cannot be used: .*: logs/shm-\w+-repeat-1.damaged$`,
-				w.again[0])
-			_, aside, _ := strings.Cut(w.again[0], ": logs/")
-			kept, err := os.ReadFile(filepath.Join(dir, "logs", aside))
-			require.NoError(t, err)
-			require.Equal(t, text, string(kept))
-
-			damage(t, filepath.Join(dir, "cells", "*.json"), text)
-			w = resume()
-			require.Len(t, w.begun, 3)
-			require.Regexp(t,
-				`^shm 1: the file of all its repeats cannot be used: .*: logs/shm-\w+.damaged$`,
-				w.again[0])
-			require.Empty(t, resume().begun)
-		})
+	count := 0
+	_, _, err := sweep(false, func(ctx context.Context, c config.Config, obs runner.Observer) (
+		*result.Result, error) {
+		if count++; count > 2 {
+			return nil, errors.New("no more")
+		}
+		return good(ctx, c, obs)
+	})
+	require.NoError(t, err)
+	for _, c := range []struct {
+		pattern  string
+		measured int
+	}{{"repeats/*/0000.json", 2}, {"cells/*.json", 3}} {
+		paths, err := filepath.Glob(filepath.Join(dir, c.pattern))
+		require.NoError(t, err)
+		require.Len(t, paths, 1)
+		for _, text := range []string{"{\"schema_version\": \"2.0.0\", \"ki", "", "{}"} {
+			require.NoError(t, os.WriteFile(paths[0], []byte(text), 0o600))
+			_, _, err = sweep(true, good)
+			require.ErrorContains(t, err, paths[0])
+			require.ErrorContains(t, err, "without the file, --resume measures that again")
+		}
+		require.NoError(t, os.Remove(paths[0]))
+		outcome, measured, err := sweep(true, good)
+		require.NoError(t, err)
+		require.Equal(t, c.measured, measured)
+		require.Equal(t, 1, outcome.Complete)
+		require.Len(t, outcome.Set.Cells[0].Samples[result.Throughput], 3)
 	}
 }
 

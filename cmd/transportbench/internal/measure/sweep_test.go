@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -294,50 +293,6 @@ func TestSweepOfUnavailableTransports(t *testing.T) {
 	c.Run = clitest.OneRepeat
 	require.Zero(t, c.Sweep("--transport", "fake,other", "--repeats", "1", "--resume"), c.Stderr)
 	require.Contains(t, c.Stderr, "other: 1.00 M op/s")
-}
-
-// A transport that lacks a library cannot say which options it has. --resume measures its cells
-// once the library is there, also if they are then more.
-func TestResumeWithALibraryThatHasCome(t *testing.T) {
-	plugins, library := clitest.PluginDir(t, "fake"), filepath.Join(t.TempDir(), "libucp.so.0")
-	script := fmt.Sprintf(`#!/bin/sh
-[ -e %[1]s ] || {
-	echo "$0: error while loading shared libraries: libucp.so.0: cannot open shared object" \
-		"file: No such file or directory" >&2
-	exit 127
-}
-exec %[2]s/transport-second "$@"
-`, library, clitest.PluginDir(t, "second"))
-	require.NoError(t, os.WriteFile(filepath.Join(plugins, "transport-second"),
-		[]byte(script), 0o700))
-	var measured []string
-	c := &clitest.Command{T: t, Run: func(ctx context.Context, req runner.Request,
-		obs runner.Observer) (*result.Result, error) {
-		measured = append(measured, req.Config.Transport+" "+req.Config.Options["ring"])
-		return clitest.OneRepeat(ctx, req, obs)
-	}}
-	sweep := func(more ...string) int {
-		measured = nil
-		return c.Sweep(append([]string{"--transport", "all", "--set", "ring=lamport,onesided",
-			"--repeats", "1", "--plugin-dir", plugins}, more...)...)
-	}
-	for _, more := range [][]string{nil, {"--resume"}} {
-		require.Zero(t, sweep(more...), c.Stderr)
-		require.Contains(t, c.Stdout,
-			"second: unavailable: plugin second: libucp.so.0 is missing: install libucx0")
-	}
-	require.Empty(t, measured)
-	require.NoError(t, os.WriteFile(library, nil, 0o600))
-	require.Equal(t, app.ExitUsage, sweep("--resume", "--in-flight", "3"))
-	require.Contains(t, c.Stderr, "the sweep differs from the one to resume")
-	require.Zero(t, sweep("--resume"), c.Stderr)
-	require.ElementsMatch(t, []string{"second lamport", "second onesided"}, measured)
-	require.Zero(t, sweep("--resume"), c.Stderr)
-	require.Empty(t, measured)
-
-	require.NoError(t, os.Remove(library))
-	require.Equal(t, app.ExitUsage, sweep("--resume"),
-		"what was measured would not be in the index")
 }
 
 // TestBuiltInSweeps checks that every built-in sweep can be planned by its name.
