@@ -95,7 +95,7 @@ func TestSpecOfEveryFormatIsTheSame(t *testing.T) {
 	require.Equal(t, fromFile, fromFlags)
 }
 
-// JSON has a key twice as YAML does.
+// JSON may have no key twice, as YAML may not.
 func TestKeyTwice(t *testing.T) {
 	for text, key := range map[string]string{
 		`{"base": {"keys": 1}, "axes": {"in-flight": [1, 2]}, "base": {}}`:     "base",
@@ -103,7 +103,7 @@ func TestKeyTwice(t *testing.T) {
 		`{"include": [{"seed": 1}, {"seed": 2}, {"set": {"a": 1, "a": "b"}}]}`: "a",
 	} {
 		_, err := ParseSpec("s.json", []byte(text))
-		require.ErrorContains(t, err, fmt.Sprintf("key %q already defined", key))
+		require.ErrorContains(t, err, fmt.Sprintf("the name %q occurs twice in one object", key))
 	}
 	_, err := ParseSpec("s.json",
 		[]byte(`{"base": {"keys": "seed"}, "include": [{"seed": 1}, {"seed": 2}]}`))

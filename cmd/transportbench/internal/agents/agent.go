@@ -15,6 +15,7 @@ import (
 
 	"transportbench/cmd/transportbench/internal/app"
 	"transportbench/cmd/transportbench/internal/options"
+	"transportbench/core/base/printable"
 	"transportbench/core/lab/experiment/hosts"
 	"transportbench/core/lab/experiment/hosts/engine"
 	"transportbench/core/lab/judge/doctor"
@@ -122,7 +123,7 @@ func serveCoordinator(ctx context.Context, a *app.App, s *options.Settings, tick
 		return s.Explain(err)
 	}
 	if err := host.CheckTemp(); err != nil {
-		return app.Usagef("%s", app.OneLine(err))
+		return app.Usagef("%s", printable.Joined(err))
 	}
 	hello, err := hosts.NewHello()
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/files"
+	"transportbench/core/base/printable"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/judge/compare"
@@ -56,14 +57,14 @@ func Exitf(code int, format string, args ...any) error {
 func Usagef(format string, args ...any) error { return Exitf(ExitUsage, format, args...) }
 
 // BadInput reports a file that the user named and that has no results.
-func BadInput(err error) error { return Usagef("%s", OneLine(err)) }
+func BadInput(err error) error { return Usagef("%s", printable.Joined(err)) }
 
 // BadOutput reports that the file of a flag cannot be written. Other errors of writing it stay as
 // they are.
 func BadOutput(flag string, err error) error {
 	var failed *files.WriteError
 	if errors.As(err, &failed) && !errors.Is(err, context.Canceled) {
-		return Usagef("%s: %s", flag, OneLine(err))
+		return Usagef("%s: %s", flag, printable.Joined(err))
 	}
 	return err
 }
@@ -115,25 +116,17 @@ func reportError(w io.Writer, err error, verbose bool) {
 	if long := new(record.LongError); errors.As(err, &long) && !verbose {
 		rest = " (-v shows the rest)"
 	}
-	fmt.Fprintf(w, "transportbench: %s%s\n", OneLine(err), rest)
+	fmt.Fprintf(w, "transportbench: %s%s\n", printable.Joined(err), rest)
 	if verbose {
 		chain(w, err, 1)
 	}
-}
-
-// OneLine returns the text of an error without line breaks.
-func OneLine(err error) string {
-	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool {
-		return r == '\n' ||
-			r == '\r'
-	}), "; ")
 }
 
 // chain writes err and the errors that it wraps with their types, and the last
 // output of a plugin that died.
 func chain(w io.Writer, err error, depth int) {
 	indent := strings.Repeat("  ", depth)
-	text := OneLine(err)
+	text := printable.Joined(err)
 	if long, ok := err.(*record.LongError); ok { //nolint:errorlint // only this link of the chain
 		text = long.Whole
 	}

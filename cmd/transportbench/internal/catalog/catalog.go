@@ -16,6 +16,7 @@ import (
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/core/base/config"
 	"transportbench/core/base/files"
+	"transportbench/core/base/printable"
 	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/plugin"
@@ -55,7 +56,7 @@ func (e *Entry) Listed() listing.Plugin {
 	p := listing.Plugin{Name: e.Name, Path: e.Path, Unavailable: e.Unavailable()}
 	var err error
 	if p.SHA256, err = e.SHA256(); err != nil && p.Unavailable == "" {
-		p.Unavailable = app.OneLine(err)
+		p.Unavailable = printable.Joined(err)
 	}
 	if e.err == nil {
 		p.Description = &e.Description

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"transportbench/cmd/transportbench/internal/app"
 	"transportbench/cmd/transportbench/internal/listing"
 	"transportbench/core/base/config"
+	"transportbench/core/base/printable"
 	"transportbench/core/base/record"
 	"transportbench/core/plugin/host"
 	"transportbench/core/transport"
@@ -24,7 +24,7 @@ func (e *Entry) Try(ctx context.Context) *listing.Trial {
 	}
 	properties, err := e.open(ctx)
 	if err != nil {
-		return &listing.Trial{Failed: app.OneLine(err)}
+		return &listing.Trial{Failed: printable.Joined(err)}
 	}
 	return &listing.Trial{Provider: properties.Provider, Chosen: properties.Chosen,
 		Reason: properties.Notes[transport.NoteAuto]}

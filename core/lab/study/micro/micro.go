@@ -56,10 +56,7 @@ func (s *Study) Keep(cpus string) {
 	s.like = set.Cell{
 		Config: map[string]string{"transport": p.Name,
 			"duration": config.Duration(s.Request.Duration).String()},
-		Tool: &tool,
-		Plugin: set.Plugin{Name: p.Name, Version: p.Version, SHA256: p.SHA256,
-			RuntimeDigest: p.RuntimeDigest},
-		StartedAt: s.set.CreatedAt,
+		Tool: &tool, Plugin: set.PluginOf(p), StartedAt: s.set.CreatedAt,
 	}
 	for name, value := range s.Request.Options {
 		s.like.Config["options."+name] = value
