@@ -2,8 +2,6 @@ package host
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +13,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	goplugin "github.com/hashicorp/go-plugin"
 	"github.com/hashicorp/go-plugin/runner"
 
 	"transportbench/core/plugin/enter"
@@ -105,16 +102,11 @@ func (r *pluginRunner) verify() error {
 	if seen := r.plugin.seen.Load(); seen != nil && seen.same(found) {
 		return nil
 	}
-	sum, err := hex.DecodeString(r.sha256)
+	sum, err := sha256Of(r.plugin.Path)
 	if err != nil {
-		return err
+		return fmt.Errorf("plugin %s: %w", r.plugin.Name, err)
 	}
-	secure := goplugin.SecureConfig{Checksum: sum, Hash: sha256.New()} // one check per SecureConfig
-	same, err := secure.Check(r.plugin.Path)
-	if err != nil {
-		return fmt.Errorf("plugin %s: verifying %s: %w", r.plugin.Name, r.plugin.Path, err)
-	}
-	if !same {
+	if sum != r.sha256 {
 		return fmt.Errorf(
 			"plugin %s: %s has changed since this command started: run the command again",
 			r.plugin.Name, r.plugin.Path)

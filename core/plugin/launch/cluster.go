@@ -450,7 +450,7 @@ func (l *remoteLauncher) Launch(ctx context.Context, rank int) (runner.Process, 
 	}
 	p, err := l.remotes[at].Launch(ctx, rank, l.options)
 	if err != nil {
-		return nil, explainMixed(err)
+		return nil, err
 	}
 	return p, nil
 }

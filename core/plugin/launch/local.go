@@ -2,7 +2,6 @@ package launch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -95,7 +94,7 @@ func (l *local) In(n *network.Network) runner.Launcher {
 
 func (l *local) process(p *host.Process, err error) (runner.Process, error) {
 	if err != nil {
-		return nil, explainMixed(err)
+		return nil, err
 	}
 	return process{p, l.options.Logger}, nil
 }
@@ -113,14 +112,6 @@ func (l *attached) Launch(ctx context.Context, rank int) (runner.Process, error)
 			plugin.EnvReattach, len(l.running), l.local.plugin.Name)
 	}
 	return l.local.process(host.Attach(ctx, l.running[rank], l.local.options))
-}
-
-// explainMixed adds the remedy to the error of a plugin of another version of the runtime.
-func explainMixed(err error) error {
-	if errors.Is(err, host.ErrMixedRuntime) {
-		return fmt.Errorf("%w; rebuild the plugin, or use --allow-mixed-runtime", err)
-	}
-	return err
 }
 
 // process logs Kill errors instead of returning them.

@@ -1,9 +1,6 @@
 package bridge
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -15,6 +12,7 @@ import (
 	"transportbench/core/lab/experiment/hosts/engine"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/set"
+	"transportbench/core/plugin/host"
 	"transportbench/core/transport"
 )
 
@@ -101,10 +99,8 @@ func find(s *set.Set, cell *set.Cell, dirs []string) string {
 	}
 	name := "transport-" + cell.Transport()
 	sum := cell.Plugin.SHA256
-	for _, dir := range dirs {
-		if path := filepath.Join(dir, name); sum != "" && sumOf(path) == sum {
-			return dir
-		}
+	if p, err := host.FindExact(cell.Transport(), sum, dirs); sum != "" && err == nil {
+		return filepath.Dir(p.Path)
 	}
 	for _, dir := range dirs {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil && revision != "" &&
@@ -116,20 +112,6 @@ func find(s *set.Set, cell *set.Cell, dirs []string) string {
 		return "$(" + builder + " " + revision + ")"
 	}
 	return ""
-}
-
-// sumOf returns the SHA-256 of a file, or "" if it cannot be read.
-func sumOf(path string) string {
-	f, err := os.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return ""
-	}
-	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // flags returns the flags that give the load of a run; ab has its own repeats. The trace of a

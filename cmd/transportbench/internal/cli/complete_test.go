@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -55,28 +54,6 @@ func TestCompletion(t *testing.T) {
 			require.Contains(t, got, name, line)
 		}
 	}
-}
-
-// Values that the flags beside them exclude are not offered.
-func TestCompletionLeavesOutConflicts(t *testing.T) {
-	for line, got := range map[string][2]bool{ // whether spin and park are offered
-		"run --topology mesh-proxied --idle":               {true, false},
-		"run --topology client-server --idle":              {true, true},
-		"sweep --topology mesh-proxied,mesh-direct --idle": {true, true},
-	} {
-		c := &clitest.Command{T: t}
-		require.Zero(t, c.Execute(append(append([]string{"__complete"}, strings.Fields(line)...),
-			"")...), c.Stderr)
-		for i, value := range []string{"spin", "park"} {
-			require.Equal(t, got[i], slices.Contains(strings.Fields(c.Stdout), value), "%s: %s",
-				line, c.Stdout)
-		}
-	}
-	// and the other way around
-	c := &clitest.Command{T: t}
-	require.Zero(t, c.Execute("__complete", "run", "--idle", "park", "--topology", ""), c.Stderr)
-	require.NotContains(t, c.Stdout, "mesh-proxied")
-	require.Contains(t, c.Stdout, "client-server")
 }
 
 // TestBareCommand checks what the command says to somebody who types only its name.

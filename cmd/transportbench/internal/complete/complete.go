@@ -28,35 +28,9 @@ func Flags(cmd *cobra.Command) {
 	for _, f := range config.Fields() {
 		// its values may be files
 		if f.Name != "profile" && f.Name != "value-size" && cmd.Flags().Lookup(f.Name) != nil {
-			_ = cmd.RegisterFlagCompletionFunc(f.Name, values(f))
+			_ = cmd.RegisterFlagCompletionFunc(f.Name,
+				cobra.FixedCompletions(f.Examples, cobra.ShellCompDirectiveNoFileComp))
 		}
-	}
-}
-
-// values completes the values of a field that have a meaning beside the flags that are given.
-func values(f config.Field) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		among := func(f *config.Field, text string, values []string) bool {
-			return slices.Contains(values, text) || len(values) == 0 && text != f.Default
-		}
-		given := func(name string, values []string) bool { // and all of them among values
-			flag, other := cmd.Flags().Lookup(name), config.FieldByName(name)
-			return flag != nil && flag.Changed && !slices.ContainsFunc(
-				other.Split(flag.Value.String()),
-				func(text string) bool { return !among(other, text, values) })
-		}
-		fits := slices.DeleteFunc(slices.Clone(f.Examples), func(text string) bool {
-			for _, other := range config.Fields() {
-				for _, c := range other.Conflicts {
-					if other.Name == f.Name && among(&f, text, c.Own) && given(c.With, c.Values) ||
-						c.With == f.Name && among(&f, text, c.Values) && given(other.Name, c.Own) {
-						return true
-					}
-				}
-			}
-			return false
-		})
-		return fits, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
