@@ -255,8 +255,8 @@ func TestLoopsOnCellPage(t *testing.T) {
 	}
 	events := rows("events per iteration")
 	require.Len(t, events, 2)
-	require.Equal(t, []string{"0", "0.200"}, []string{events[0][0], events[0][4]})
-	require.Equal(t, []string{"1", "0.250"}, []string{events[1][0], events[1][4]})
+	require.Equal(t, []string{"0", "0.200"}, []string{events[0][0], events[0][2]})
+	require.Equal(t, []string{"1", "0.250"}, []string{events[1][0], events[1][2]})
 	phases := rows("phases, of sampled iterations")
 	require.Len(t, phases, 2*5)
 	require.Equal(t, []string{"1", record.PhaseLoop, "5.36 us", "700 ns", "20.0 us", "20.0 us",

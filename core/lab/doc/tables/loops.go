@@ -38,7 +38,7 @@ func Loops(cells []CellLoops) *doc.Doc {
 // batches.
 func RankLoops(ranks []result.RankLoop, windows int) *doc.Doc {
 	out := new(doc.Doc)
-	loopEvents(out, ranks)
+	loopEvents(out, ranks, len(ranks))
 	loopPhases(out, ranks)
 	loopTimes(out, ranks)
 	loopWrites(out, ranks, windows)
@@ -46,9 +46,12 @@ func RankLoops(ranks []result.RankLoop, windows int) *doc.Doc {
 	return out
 }
 
-// loopEvents writes the events of an iteration, one row for each rank.
-func loopEvents(out *doc.Doc, ranks []result.RankLoop) {
-	header := []string{">rank", ">daemons", ">loops", ">loops/s"}
+// eventHeaders shortens names of events for a table.
+var eventHeaders = strings.NewReplacer("from_", "", "responses", "resp", "back_", "")
+
+// loopEvents writes the events of an iteration, one row for each of the first ranks.
+func loopEvents(out *doc.Doc, ranks []result.RankLoop, limit int) {
+	header := []string{">rank", ">loops/s"}
 	var events []string
 	for _, name := range result.LoopEvents() {
 		if slices.ContainsFunc(ranks, func(l result.RankLoop) bool {
@@ -56,13 +59,12 @@ func loopEvents(out *doc.Doc, ranks []result.RankLoop) {
 			return has
 		}) {
 			events = append(events, name)
-			header = append(header, ">"+strings.ReplaceAll(name, "_", " "))
+			header = append(header, ">"+eventHeaders.Replace(name))
 		}
 	}
 	t := doc.NewTable(append(header, ">loops/req")...)
-	for i := range ranks {
-		l := &ranks[i]
-		row := []any{strconv.Itoa(l.Rank), l.Daemons, l.Loops, Magnitude(l.PerSecond)}
+	for _, l := range ranks[:min(len(ranks), limit)] {
+		row := []any{strconv.Itoa(l.Rank), Magnitude(l.PerSecond)}
 		for _, name := range events {
 			cell := doc.None()
 			if each, has := l.PerLoop[name]; has {
@@ -78,13 +80,15 @@ func loopEvents(out *doc.Doc, ranks []result.RankLoop) {
 	}
 	out.Line("events per iteration of the daemons' loop")
 	out.Add(t)
+	if more := len(ranks) - limit; more > 0 {
+		out.Line("and %s in the result", format.Count(more, "more rank"))
+	}
 	out.Gap()
 }
 
 // loopPhases writes the times of the phases, a row for each rank and phase.
 func loopPhases(out *doc.Doc, ranks []result.RankLoop) {
 	t := doc.NewTable(">rank", "phase", ">mean", ">p50", ">p90", ">p99", ">max", ">samples")
-	rows := 0
 	for i := range ranks {
 		for _, name := range result.LoopPhases() {
 			p, timed := ranks[i].Phases[name]
@@ -93,10 +97,9 @@ func loopPhases(out *doc.Doc, ranks []result.RankLoop) {
 			}
 			t.Row(strconv.Itoa(ranks[i].Rank), name, doc.Time(p.Mean), doc.Time(p.P50),
 				doc.Time(p.P90), doc.Time(p.P99), doc.Time(p.Max), p.Samples)
-			rows++
 		}
 	}
-	if rows == 0 {
+	if len(t.Rows) == 0 {
 		out.Line("no iteration was timed\n")
 		return
 	}
@@ -155,7 +158,7 @@ func bound(ns uint64) string {
 func loopWrites(out *doc.Doc, ranks []result.RankLoop, limit int) {
 	t := doc.NewTable(">rank", ">window", ">batches", ">messages", ">mean", ">p50", ">p90", ">p99",
 		">doorbells", ">credit only")
-	rows, left := 0, 0
+	left := 0
 	sizes := map[int]map[int]uint64{} // by rank and size
 	var bounds []int
 	for i := range ranks {
@@ -169,11 +172,10 @@ func loopWrites(out *doc.Doc, ranks []result.RankLoop, limit int) {
 					bounds = append(bounds, b.AtMost)
 				}
 			}
-			if rows == limit {
+			if len(t.Rows) == limit {
 				left++
 				continue
 			}
-			rows++
 			quantile := func(q float64) string {
 				if size := x.Quantile(q); size > 0 {
 					return messages(size)
@@ -185,7 +187,7 @@ func loopWrites(out *doc.Doc, ranks []result.RankLoop, limit int) {
 				x.Doorbells, x.CreditOnly)
 		}
 	}
-	if rows == 0 {
+	if len(t.Rows) == 0 {
 		return
 	}
 	out.Line("batches of the transport in each window; mean to p99: messages per batch")
@@ -226,7 +228,6 @@ func messages(size int) string {
 func loopStorage(out *doc.Doc, ranks []result.RankLoop) {
 	t := doc.NewTable(">rank", ">lanes", ">reads", ">writes", ">lookups", ">mean time",
 		">mean wait", ">most waiting")
-	rows := 0
 	for i := range ranks {
 		s := ranks[i].Storage
 		if s == nil {
@@ -242,9 +243,8 @@ func loopStorage(out *doc.Doc, ranks []result.RankLoop) {
 		served := float64(max(s.Reads+s.Writes+s.Lookups, 1))
 		t.Row(strconv.Itoa(ranks[i].Rank), lanes, s.Reads, s.Writes, s.Lookups,
 			doc.Time(float64(s.BusyNS)/served), doc.Time(float64(s.WaitNS)/served), s.MaxQueued)
-		rows++
 	}
-	if rows > 0 {
+	if len(t.Rows) > 0 {
 		out.Line("storage")
 		out.Add(t)
 		out.Gap()

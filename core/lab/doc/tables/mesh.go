@@ -1,7 +1,6 @@
 package tables
 
 import (
-	"strconv"
 	"strings"
 
 	"transportbench/core/base/record"
@@ -19,45 +18,11 @@ func mesh(out *doc.Doc, r *result.Result) {
 	if !r.Config.Mesh() {
 		return
 	}
-	loops(out, result.LoopsOf(r.Repeats))
+	if list, err := result.RankLoopsOf(r.Repeats); err == nil && len(list) > 0 { // else a check tells
+		loopEvents(out, list, maxRanks)
+	}
 	phases(out, r.Repeats)
 	stages(out, r.Repeats)
-}
-
-// loops writes one row per rank.
-func loops(out *doc.Doc, list []result.Loop) {
-	if len(list) == 0 {
-		return
-	}
-	proxied := list[0].Proxy != nil
-	header := []string{">rank", ">loops/s", ">empty", ">served"}
-	if proxied {
-		header = append(header, ">clients", ">local", ">remote", ">resp", ">incoming")
-	}
-	header = append(header, ">flush", ">pressure", ">loops/req")
-	t := doc.NewTable(header...)
-	for _, l := range list[:min(len(list), maxRanks)] {
-		t.Row(loopRow(l, proxied)...)
-	}
-	out.Line("the daemons' loop: counts per iteration")
-	out.Add(t)
-	if more := len(list) - maxRanks; more > 0 {
-		out.Line("and %s in the result", format.Count(more, "more rank"))
-	}
-	out.Gap()
-}
-
-func loopRow(l result.Loop, proxied bool) []any {
-	c := l.Counts
-	each := func(n uint64) string { return quotient(n, c.Loops) }
-	row := []any{strconv.Itoa(l.Rank), Magnitude(l.PerSecond),
-		doc.Part(float64(c.EmptyLoops) / float64(max(c.Loops, 1))), each(c.Requests)}
-	if proxied {
-		p := l.Proxy
-		row = append(row, each(p.FromClients), each(p.Local), each(p.Remote), each(p.Responses),
-			each(p.Incoming))
-	}
-	return append(row, each(c.Flushes), each(c.BackPressure), quotient(c.Loops, c.Requests))
 }
 
 // quotient returns a dash if by is 0.

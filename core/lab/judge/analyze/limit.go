@@ -7,7 +7,6 @@ import (
 
 	"transportbench/core/base/record"
 	"transportbench/core/lab/store/format"
-	"transportbench/core/lab/store/result"
 )
 
 // limit returns the lowest throughput bound of all stations (asymptotic bounds of operational
@@ -118,14 +117,7 @@ func (e *measurements) transported() float64 {
 	if _, _, share, ok := e.mix(); ok {
 		return share
 	}
-	all, remote := uint64(0), uint64(0)
-	for _, l := range result.LoopsOf(e.repeats) {
-		if l.Proxy != nil {
-			all += l.Proxy.FromClients
-			remote += l.Proxy.Remote
-		}
-	}
-	return float64(remote) / float64(max(all, 1))
+	return e.forwarded / max(e.fromClients, 1)
 }
 
 func calls(n int) string {

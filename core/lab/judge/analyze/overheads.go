@@ -10,7 +10,6 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/store/format"
-	"transportbench/core/lab/store/result"
 	"transportbench/core/transport"
 )
 
@@ -74,16 +73,10 @@ func (e *measurements) flushOverhead() []Overhead {
 // scanOverhead is the time in which a daemon checks the clients' links.
 func (e *measurements) scanOverhead() []Overhead {
 	scan, timed := e.phases["scan"]
-	fromClients := 0.0
-	for _, l := range result.LoopsOf(e.repeats) {
-		if l.Proxy != nil {
-			fromClients += float64(l.Proxy.FromClients)
-		}
-	}
-	if !timed || fromClients == 0 {
+	if !timed || e.fromClients == 0 {
 		return nil
 	}
-	each := scan.Mean * e.loops / fromClients
+	each := scan.Mean * e.loops / e.fromClients
 	share := scan.Mean / e.phases[record.PhaseLoop].Mean
 	return []Overhead{{Name: "scan", PerOp: each, Share: each / e.meanLatency(),
 		Message: fmt.Sprintf(

@@ -40,6 +40,7 @@ type totals struct {
 	processCPU                 float64
 	polls, emptyPolls          float64
 	loops, emptyLoops, flushes float64
+	fromClients, forwarded     float64 // requests that daemons of mesh-proxied took and passed on
 	throughput                 float64 // op/s of all clients, median over repeats
 	inFlight                   float64 // by Little's law, median over repeats
 	// floor is the geometric mean over repeats of the medium's round trip, or of the library's if
@@ -125,7 +126,7 @@ func sum(repeats []result.Repeat) (t totals) {
 	for i := range repeats {
 		r := &repeats[i]
 		clients := r.Clients()
-		throughput := 0.0
+		throughput, calls := 0.0, 0.0
 		for j := range clients {
 			c := &clients[j]
 			t.ops += float64(c.Ops())
@@ -134,13 +135,14 @@ func sum(repeats []result.Repeat) (t totals) {
 			t.clientBusy += float64(c.BusyNS)
 			t.polls += float64(c.Polls)
 			t.emptyPolls += float64(c.EmptyPolls)
-			throughput += result.PerSecond(c.Ops(), c.ElapsedNS)
+			rate := result.PerSecond(c.Ops(), c.ElapsedNS)
+			throughput, calls = throughput+rate, calls+consistency.InFlight(rate, c.MeanNS)
 		}
 		for _, report := range r.Ranks {
 			t.processCPU += float64(report.Process.CPUNS)
 		}
 		throughputs = append(throughputs, throughput)
-		inFlight = append(inFlight, consistency.InFlightOf(clients))
+		inFlight = append(inFlight, calls)
 		for _, d := range r.Daemons() {
 			t.requests += float64(d.Requests)
 			t.daemonTime += float64(d.ElapsedNS)
@@ -149,6 +151,10 @@ func sum(repeats []result.Repeat) (t totals) {
 			t.loops += float64(d.Loops)
 			t.emptyLoops += float64(d.EmptyLoops)
 			t.flushes += float64(d.Flushes)
+			if p := d.Proxy; p != nil {
+				t.fromClients += float64(p.FromClients)
+				t.forwarded += float64(p.Remote)
+			}
 		}
 		if floor := cmp.Or(r.Samples[result.Floor], r.Samples[result.Library]); floor > 0 {
 			floors = append(floors, floor)

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"transportbench/core/base/config"
-	"transportbench/core/base/record"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/published"
 	"transportbench/core/lab/store/result"
@@ -198,16 +197,6 @@ const unexplained = 0.1
 
 // InFlight returns the calls in flight at a rate in op/s and a mean latency in ns, by Little's law.
 func InFlight(rate, mean float64) float64 { return rate * mean / 1e9 }
-
-// InFlightOf returns the sum of [InFlight] over clients.
-func InFlightOf(clients []record.ClientReport) float64 {
-	found := 0.0
-	for i := range clients {
-		found += InFlight(result.PerSecond(clients[i].Ops(), clients[i].ElapsedNS),
-			clients[i].MeanNS)
-	}
-	return found
-}
 
 // mix compares the rate of a closed loop with the mean times of local and remote requests.
 func mix(f Figures) []result.Finding {

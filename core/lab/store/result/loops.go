@@ -1,9 +1,7 @@
 package result
 
 import (
-	"maps"
 	"math"
-	"slices"
 
 	"transportbench/core/base/record"
 )
@@ -225,41 +223,6 @@ func halvedStages(repeats []Repeat) (*Stages, error) {
 	return s, nil
 }
 
-// Loop has the loop counters of the daemons of one rank, over all of them and some repeats.
-type Loop struct {
-	Rank int
-	// PerSecond is the average number of loop iterations of one daemon per second.
-	PerSecond float64
-	Counts    record.DaemonReport // sums; only counts are set
-	Proxy     *record.ProxyReport // nil except in mesh-proxied
-	// Delegation is nil unless daemons delegate.
-	Delegation *record.DelegationReport
-}
-
-// LoopsOf returns the loops of all ranks that have daemons, by rank.
-func LoopsOf(repeats []Repeat) []Loop {
-	loops := map[int]*Loop{}
-	for _, repeat := range repeats {
-		for _, report := range repeat.Ranks {
-			for i := range report.Daemons {
-				l := loops[report.Rank]
-				if l == nil {
-					l = &Loop{Rank: report.Rank}
-					loops[report.Rank] = l
-				}
-				l.add(&report.Daemons[i])
-			}
-		}
-	}
-	list := make([]Loop, 0, len(loops))
-	for _, r := range slices.Sorted(maps.Keys(loops)) {
-		l := loops[r]
-		l.PerSecond = PerSecond(l.Counts.Loops, l.Counts.ElapsedNS)
-		list = append(list, *l)
-	}
-	return list
-}
-
 // PhasesOf returns the sampled times of the daemons' loops over all ranks and some repeats, by the
 // names of [record.DaemonReport.Phases].
 func PhasesOf(repeats []Repeat) (map[string]Spread, error) {
@@ -281,33 +244,4 @@ func PhasesOf(repeats []Repeat) (map[string]Spread, error) {
 		}
 	}
 	return phases, nil
-}
-
-func (l *Loop) add(d *record.DaemonReport) {
-	c := &l.Counts
-	c.ElapsedNS += d.ElapsedNS
-	c.Loops += d.Loops
-	c.EmptyLoops += d.EmptyLoops
-	c.Requests += d.Requests
-	c.Flushes += d.Flushes
-	c.BackPressure += d.BackPressure
-	if g := d.Delegation; g != nil {
-		if l.Delegation == nil {
-			l.Delegation = &record.DelegationReport{}
-		}
-		l.Delegation.Sent += g.Sent
-		l.Delegation.Served += g.Served
-	}
-	if d.Proxy == nil {
-		return
-	}
-	if l.Proxy == nil {
-		l.Proxy = &record.ProxyReport{}
-	}
-	l.Proxy.FromClients += d.Proxy.FromClients
-	l.Proxy.Local += d.Proxy.Local
-	l.Proxy.Remote += d.Proxy.Remote
-	l.Proxy.Responses += d.Proxy.Responses
-	l.Proxy.Incoming += d.Proxy.Incoming
-	l.Proxy.Held += d.Proxy.Held
 }

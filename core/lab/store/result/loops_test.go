@@ -206,41 +206,19 @@ func TestHalvedStages(t *testing.T) {
 	require.Nil(t, s)
 }
 
-func TestLoops(t *testing.T) {
-	daemon := func(loops, empty uint64, proxy *record.ProxyReport,
-		times ...uint64) record.DaemonReport {
+func TestPhases(t *testing.T) {
+	daemon := func(times ...uint64) record.DaemonReport {
 		return record.DaemonReport{
-			ElapsedNS: 1e9, Loops: loops, EmptyLoops: empty, Requests: 10, Flushes: 5,
-			BackPressure: 1, Proxy: proxy,
-			Phases: map[string]record.TimingReport{record.PhaseLoop: timing(t, times...)},
-		}
+			Phases: map[string]record.TimingReport{record.PhaseLoop: timing(t, times...)}}
 	}
-	proxy := &record.ProxyReport{FromClients: 10, Local: 4, Remote: 6, Responses: 6,
-		Incoming: 6, Held: 2}
 	repeats := []Repeat{
 		{Ranks: []record.Report{
-			{Rank: 0, Daemons: []record.DaemonReport{daemon(1000, 100, proxy, 50),
-				daemon(3000, 500, proxy, 70)}},
+			{Rank: 0, Daemons: []record.DaemonReport{daemon(50), daemon(70)}},
 			{Rank: 1},
-			{Rank: 2, Daemons: []record.DaemonReport{daemon(10, 0, nil)}},
+			{Rank: 2, Daemons: []record.DaemonReport{daemon()}},
 		}},
-		{Ranks: []record.Report{{Rank: 0, Daemons: []record.DaemonReport{daemon(2000, 0, proxy, 90),
-			daemon(2000, 0, proxy, 90)}}}},
+		{Ranks: []record.Report{{Rank: 0, Daemons: []record.DaemonReport{daemon(90), daemon(90)}}}},
 	}
-	loops := LoopsOf(repeats)
-	require.Len(t, loops, 2)
-	first := loops[0]
-	require.InDelta(t, 2000, first.PerSecond, 1e-9, "of one daemon")
-	require.EqualValues(t, 8000, first.Counts.Loops)
-	require.EqualValues(t, 600, first.Counts.EmptyLoops)
-	require.EqualValues(t, 40, first.Counts.Requests)
-	require.EqualValues(t, 20, first.Counts.Flushes)
-	require.EqualValues(t, 4, first.Counts.BackPressure)
-	require.Equal(t, &record.ProxyReport{FromClients: 40, Local: 16, Remote: 24, Responses: 24,
-		Incoming: 24, Held: 8}, first.Proxy)
-	require.Equal(t, 2, loops[1].Rank)
-	require.Nil(t, loops[1].Proxy)
-
 	phases, err := PhasesOf(repeats)
 	require.NoError(t, err)
 	require.Len(t, phases, 1)

@@ -105,84 +105,95 @@ func (w *WindowWrites) Quantile(q float64) int {
 	return 0
 }
 
+// rankSums adds up what the daemons of one rank did.
+type rankSums struct {
+	RankLoop
+	elapsedNS uint64
+	timings   map[string][]record.TimingReport // by phase
+}
+
 // RankLoopsOf returns the loops of all ranks that have daemons, by rank.
 func RankLoopsOf(repeats []Repeat) ([]RankLoop, error) {
+	ranks := map[int]*rankSums{}
+	for i := range repeats {
+		for _, report := range repeats[i].Ranks {
+			if len(report.Daemons) == 0 {
+				continue
+			}
+			l := ranks[report.Rank]
+			if l == nil {
+				l = &rankSums{RankLoop: RankLoop{Rank: report.Rank, PerLoop: map[string]float64{},
+					Phases: map[string]Spread{}}, timings: map[string][]record.TimingReport{}}
+				ranks[report.Rank] = l
+			}
+			l.add(repeats[i].Index, &report)
+		}
+	}
 	var list []RankLoop
-	for _, loop := range LoopsOf(repeats) {
-		l := RankLoop{Rank: loop.Rank, Loops: loop.Counts.Loops, PerSecond: loop.PerSecond,
-			PerLoop: perLoop(&loop)}
-		requests := loop.Counts.Requests
-		if loop.Proxy != nil {
-			requests += loop.Proxy.Remote
-		}
-		if requests > 0 {
-			l.LoopsPerRequest = float64(l.Loops) / float64(requests)
-		}
-		if err := l.add(repeats); err != nil {
+	for _, rank := range slices.Sorted(maps.Keys(ranks)) {
+		if err := ranks[rank].finish(); err != nil {
 			return nil, err
 		}
-		list = append(list, l)
+		list = append(list, ranks[rank].RankLoop)
 	}
 	return list, nil
 }
 
-func perLoop(l *Loop) map[string]float64 {
-	counts := map[string]uint64{
-		EventEmpty: l.Counts.EmptyLoops, EventServed: l.Counts.Requests,
-		EventFlushes: l.Counts.Flushes, EventBackPressure: l.Counts.BackPressure,
+// add adds the rank's report of a window. Until finish, PerLoop has the numbers of all events.
+func (l *rankSums) add(window int, report *record.Report) {
+	l.Windows++
+	l.Daemons = len(report.Daemons)
+	writes := WindowWrites{Window: window}
+	count := func(event string, n uint64) { l.PerLoop[event] += float64(n) }
+	for _, d := range report.Daemons {
+		l.Loops += d.Loops
+		l.elapsedNS += d.ElapsedNS
+		count(EventEmpty, d.EmptyLoops)
+		count(EventServed, d.Requests)
+		count(EventFlushes, d.Flushes)
+		count(EventBackPressure, d.BackPressure)
+		if p := d.Proxy; p != nil {
+			count(EventFromClients, p.FromClients)
+			count(EventLocal, p.Local)
+			count(EventRemote, p.Remote)
+			count(EventResponses, p.Responses)
+			count(EventIncoming, p.Incoming)
+		}
+		if d.Delegation != nil {
+			count(EventDelegated, d.Delegation.Sent)
+		}
+		for name, t := range d.Phases {
+			l.timings[name] = append(l.timings[name], t)
+		}
+		writes.add(d.Transport)
+		l.store(d.Storage)
 	}
-	if p := l.Proxy; p != nil {
-		maps.Copy(counts, map[string]uint64{
-			EventFromClients: p.FromClients, EventLocal: p.Local, EventRemote: p.Remote,
-			EventResponses: p.Responses, EventIncoming: p.Incoming,
-		})
+	for _, c := range report.Clients {
+		writes.add(c.Transport)
 	}
-	if g := l.Delegation; g != nil {
-		counts[EventDelegated] = g.Sent
+	if writes.Batches+writes.CreditOnly > 0 {
+		slices.SortFunc(writes.Sizes,
+			func(a, b BatchBucket) int { return cmp.Compare(a.AtMost, b.AtMost) })
+		l.Writes = append(l.Writes, writes)
 	}
-	events := map[string]float64{}
-	for name, n := range counts {
-		events[name] = float64(n) / float64(max(l.Counts.Loops, 1))
-	}
-	return events
 }
 
-// add adds the times and the writes of the rank.
-func (l *RankLoop) add(repeats []Repeat) error {
-	timings := map[string][]record.TimingReport{}
-	for i := range repeats {
-		for _, report := range repeats[i].Ranks {
-			if report.Rank != l.Rank {
-				continue
-			}
-			l.Windows++
-			l.Daemons = len(report.Daemons)
-			writes := WindowWrites{Window: repeats[i].Index}
-			for _, d := range report.Daemons {
-				for name, t := range d.Phases {
-					timings[name] = append(timings[name], t)
-				}
-				writes.add(d.Transport)
-				l.store(d.Storage)
-			}
-			for _, c := range report.Clients {
-				writes.add(c.Transport)
-			}
-			if writes.Batches+writes.CreditOnly > 0 {
-				slices.SortFunc(writes.Sizes,
-					func(a, b BatchBucket) int { return cmp.Compare(a.AtMost, b.AtMost) })
-				l.Writes = append(l.Writes, writes)
-			}
-		}
+// finish computes rates and spreads from the sums.
+func (l *rankSums) finish() error {
+	if requests := l.PerLoop[EventServed] + l.PerLoop[EventRemote]; requests > 0 {
+		l.LoopsPerRequest = float64(l.Loops) / requests
 	}
-	l.Phases = map[string]Spread{}
-	for name, t := range timings {
+	for event := range l.PerLoop {
+		l.PerLoop[event] /= float64(max(l.Loops, 1))
+	}
+	l.PerSecond = PerSecond(l.Loops, l.elapsedNS)
+	for name, t := range l.timings {
 		var err error
 		if l.Phases[name], err = spread(t); err != nil {
 			return err
 		}
 	}
-	return l.count(timings[record.PhaseLoop])
+	return l.count(l.timings[record.PhaseLoop])
 }
 
 // store adds the figures of a daemon's storage.
