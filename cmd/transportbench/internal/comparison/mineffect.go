@@ -48,20 +48,10 @@ func (m MinEffect) Along(s *set.Set, axis string, o compare.Options) (*compare.R
 	return calibration.Along(m.found, s, axis, o)
 }
 
-// Between returns the minimum effect between two sets that were measured at different times, and
-// where it is from. It is no less than share.
-func (m MinEffect) Between(share float64, from string) (float64, string) {
+// Diff compares two sets. Changes must exceed the minimum effect.
+func (m MinEffect) Diff(old, new *set.Set, o compare.Options) (*compare.Report, error) {
 	if m.chosen {
-		return share, from
+		return compare.Diff(old, new, o)
 	}
-	return calibration.MinEffectBetween(m.found, share, from)
-}
-
-// Drift returns the minimum effect between sets of different times without a control, and where it
-// is from; 0 if the user has chosen the minimum effect.
-func (m MinEffect) Drift() (share float64, from string) {
-	if m.chosen {
-		return 0, ""
-	}
-	return calibration.DriftOf(m.found)
+	return calibration.Diff(m.found, old, new, o)
 }

@@ -111,14 +111,9 @@ func diffSets(ctx context.Context, a *app.App, c *comparison.Flags, o compare.Op
 	if err != nil {
 		return app.BadInput(err)
 	}
-	effect := comparison.FindMinEffect(a, c,
-		func() []calibration.Found { return (&calibration.Finder{}).OfSets(old, new) })
-	var from string
-	o.Floor, from = effect.Of(o,
-		calibration.Repeats(compare.OptionNames(o.Ignore, old, new), old, new))
-	o.Floor, from = effect.Between(o.Floor, from)
-	o.Drift, o.DriftFrom = effect.Drift()
-	report, err := compare.Diff(old, new, o)
+	report, err := comparison.FindMinEffect(a, c, func() []calibration.Found {
+		return (&calibration.Finder{}).OfSets(old, new)
+	}).Diff(old, new, o)
 	if err != nil {
 		terminal.Print(a.Stderr, tables.GroupedWarnings(set.WarningsOfBoth(old, new)))
 		return err
@@ -126,7 +121,6 @@ func diffSets(ctx context.Context, a *app.App, c *comparison.Flags, o compare.Op
 	if err := history.Accept(report); err != nil {
 		return app.BadInput(err)
 	}
-	report.FloorFrom = from
 	if report.Controlled() {
 		executable, _ := os.Executable()
 		used, _ := host.Dirs(pluginDir)

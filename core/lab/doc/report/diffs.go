@@ -23,17 +23,12 @@ func (b *builder) diffs() {
 	b.doc.Diffs = []diff{}
 	for i := len(b.sets) - 1; i > 0; i-- {
 		d := diff{Old: i - 1, New: i, Sides: b.names[i-1] + " → " + b.names[i]}
-		o, from, old := b.Compare, "", b.sets[i-1]
-		found := b.calibrationsOf(old, b.sets[i])
-		o.Floor, from = calibration.MinEffectOf(found, calibration.Repeats(
-			compare.OptionNames(o.Ignore, old, b.sets[i]), old, b.sets[i]), o.Floor)
-		o.Drift, o.DriftFrom = calibration.DriftOf(found)
-		report, err := compare.Diff(old, b.sets[i], o)
+		old, new := b.sets[i-1], b.sets[i]
+		report, err := calibration.Diff(b.calibrationsOf(old, new), old, new, b.Compare)
 		if err != nil {
 			d.Refused, d.err = printable.Text(err.Error()), err
 		} else {
 			d.Report, d.Cells = report, b.cellsOf(i, report.Changes)
-			report.FloorFrom = from
 			if err := history.Accept(report); err != nil {
 				report.Notes = append(report.Notes, printable.Text(err.Error()))
 			}

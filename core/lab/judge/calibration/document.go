@@ -1,6 +1,8 @@
 package calibration
 
 import (
+	"encoding/json"
+	"fmt"
 	"math"
 	"time"
 
@@ -83,6 +85,19 @@ type Estimate struct {
 	Value float64  `json:"value"`
 	Low   *float64 `json:"low,omitempty"`
 	High  *float64 `json:"high,omitempty"`
+}
+
+// UnmarshalJSON refuses an interval with one bound, the only thing that users of conclusions rely on:
+// their figures follow from the experiments.
+func (e *Estimate) UnmarshalJSON(text []byte) error {
+	type plain Estimate
+	if err := json.Unmarshal(text, (*plain)(e)); err != nil {
+		return err
+	}
+	if (e.Low == nil) != (e.High == nil) {
+		return fmt.Errorf("the interval of %g has one bound only", e.Value)
+	}
+	return nil
 }
 
 // transform applies an ascending function to the value and its interval.

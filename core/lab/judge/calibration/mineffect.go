@@ -72,10 +72,25 @@ func Along(found []Found, s *set.Set, axis string, o compare.Options) (*compare.
 	return ranking, nil
 }
 
-// DriftOf returns the largest change that the machines were seen to drift by between sets that were
+// Diff compares two sets as [compare.Diff] does. Changes must exceed the minimum effect, which is from
+// the calibrations of the sets' machines.
+func Diff(found []Found, old, new *set.Set, o compare.Options) (*compare.Report, error) {
+	repeats := Repeats(compare.OptionNames(o.Ignore, old, new), old, new)
+	share, from := MinEffectOf(found, repeats, o.Floor)
+	o.Floor, from = minEffectBetween(found, share, from)
+	o.Drift, o.DriftFrom = driftOf(found)
+	report, err := compare.Diff(old, new, o)
+	if err != nil {
+		return nil, err
+	}
+	report.FloorFrom = from
+	return report, nil
+}
+
+// driftOf returns the largest change that the machines were seen to drift by between sets that were
 // measured at different times, and where that is from; from says that there is no such calibration
 // if the share is 0.
-func DriftOf(found []Found) (share float64, from string) {
+func driftOf(found []Found) (share float64, from string) {
 	from = "no full calibration of this machine says how far it drifts"
 	for i := range found {
 		f := &found[i]

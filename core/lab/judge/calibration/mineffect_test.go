@@ -64,13 +64,13 @@ func TestMinEffectOfMachines(t *testing.T) {
 
 // Without a control, changes count beyond the largest drift of the machines.
 func TestDriftOf(t *testing.T) {
-	share, from := DriftOf([]Found{seen(0.05, false)})
+	share, from := driftOf([]Found{seen(0.05, false)})
 	require.Zero(t, share)
 	require.Equal(t, "no full calibration of this machine says how far it drifts", from)
 	drifts, less := seen(0.05, false), seen(0.05, false)
 	drifts.Document.Drift = &Drift{ApartS: 480, Comparisons: 200, Repeats: 10, Limit: 0.12}
 	less.Document.Drift = &Drift{ApartS: 60, Comparisons: 200, Repeats: 10, Limit: 0.1}
-	share, from = DriftOf([]Found{{}, drifts, less})
+	share, from = driftOf([]Found{{}, drifts, less})
 	require.Equal(t, 0.12, share)
 	require.Equal(t, "equal sets that were measured 8 minutes apart differ by that much "+
 		"(calibration of 2026-03-04, calibration.json)", from)

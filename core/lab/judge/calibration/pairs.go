@@ -1,7 +1,6 @@
 package calibration
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -32,14 +31,6 @@ type Pairs struct {
 	Found    Estimate `json:"found"`
 }
 
-func (p *Pairs) check() error {
-	if p.Sets < 2 || p.Repeats < 1 || p.Quiet < 0 || p.Quiet > p.Sets ||
-		!within(0, 1, p.Limit, p.Injected) || !within(0, math.MaxInt32, p.ApartS, p.Moved) {
-		return fmt.Errorf("%+v is out of range", *p)
-	}
-	return errors.Join(p.False.check(0, 1), p.Found.check(0, 1))
-}
-
 // KeepPairs adds the outcome of comparisons of equal sets of a machine, which must be that of the
 // calibration.
 func (d *Document) KeepPairs(p *Pairs, identity map[string]string) error {
@@ -55,10 +46,10 @@ func (d *Document) KeepPairs(p *Pairs, identity map[string]string) error {
 	return nil
 }
 
-// MinEffectBetween returns the minimum effect between sets that were measured at different times,
+// minEffectBetween returns the minimum effect between sets that were measured at different times,
 // and where it is from: share, or how far equal sets of one of the machines differ beyond their
 // control, if that is more.
-func MinEffectBetween(found []Found, share float64, from string) (float64, string) {
+func minEffectBetween(found []Found, share float64, from string) (float64, string) {
 	for i := range found {
 		d := found[i].Document
 		if d == nil || d.Pairs == nil || d.Pairs.Limit <= share {

@@ -47,8 +47,7 @@ var classes = map[string]string{ExperimentMemory: "memory", ExperimentSockets: "
 
 func (d *Document) power() ([]Power, error) {
 	rows := []Power{}
-	for _, name := range []string{ExperimentMemory, ExperimentSockets, ExperimentMemoryLoaded,
-		paddedPower, paddedPowerLoaded} {
+	for _, name := range []string{ExperimentMemory, ExperimentSockets, ExperimentMemoryLoaded} {
 		e := d.experiment(name)
 		if e == nil {
 			continue
@@ -58,9 +57,7 @@ func (d *Document) power() ([]Power, error) {
 			if err != nil {
 				return nil, err
 			}
-			if classes[name] != "" {
-				e.measureInjected(trials)
-			}
+			e.measureInjected(trials)
 			if len(trials) > 0 {
 				rows = append(rows, Power{Load: loadName(e.reference()), Class: classes[name],
 					Loaded: e.Loaded, Repeats: repeats, Trials: trials})

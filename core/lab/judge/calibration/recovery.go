@@ -53,8 +53,7 @@ func (d *Document) recovery() []Recovery {
 			rows = append(rows, e.stalls()...)
 		case ExperimentClients:
 			rows = append(rows, e.clients()...)
-		case ExperimentMemory, ExperimentSockets, ExperimentMemoryLoaded, paddedPower,
-			paddedPowerLoaded:
+		case ExperimentMemory, ExperimentSockets, ExperimentMemoryLoaded:
 			rows = append(rows, e.burns()...)
 		}
 	}
@@ -240,10 +239,7 @@ func (e *Experiment) burns() []Recovery {
 	if reference == nil {
 		return nil
 	}
-	quantity := "added time"
-	if class := classes[e.Name]; class != "" {
-		quantity += ", " + class
-	}
+	quantity := "added time, " + classes[e.Name]
 	if e.Loaded {
 		quantity += ", loaded"
 	}
