@@ -8,7 +8,7 @@ import (
 // Model is a closed queueing network with a class of calls for each client. The calls of a client
 // queue at that client and at the daemons, which they choose at random; the medium is a pure delay.
 // So a client with one call in flight never waits for itself. It is solved exactly, or
-// approximately for more than 1024 calls, corrected by the error at 1024.
+// for more than 1024 calls by the bound that holds if no call waits for another.
 //
 // Service times are exponential. Those that vary less make calls wait less: with fixed ones,
 // clients with one call each fall into step and wait for a single daemon only once it is always

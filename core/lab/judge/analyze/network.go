@@ -19,45 +19,13 @@ func (n network) calls() int { return n.clients * n.inFlight }
 const exactCalls = 1 << 10
 
 // solve returns the throughput in operations per ns over all clients. It is exact up to exactCalls.
-// With more calls it corrects the approximation by its error for the reduced network. Otherwise, a
-// comparison of two numbers of calls with exactCalls between them would contain that error, and
-// could predict that more clients achieve less.
+// So many calls hardly wait for each other unless a station is always busy, so with more it is the
+// bound, which is no less: more calls never achieve less.
 func (n network) solve() float64 {
 	if n.calls() <= exactCalls {
 		return n.exact()
 	}
-	reduced := n.reduced()
-	return min(n.bound(), n.approximate()*reduced.exact()/reduced.approximate())
-}
-
-// reduced returns the network with fewer calls in flight, up to exactCalls, and fewer clients only
-// if one call each is too many.
-func (n network) reduced() network {
-	n.clients = min(n.clients, exactCalls)
-	n.inFlight = min(n.inFlight, exactCalls/n.clients)
-	return n
-}
-
-// approximate solves the network approximately (Schweitzer, Approximate Analysis of Multiclass
-// Closed Networks of Queues, 1979): a call finds the mean queues of a network in which its own
-// class has a call less, and those are in proportion to the calls. As all classes are alike, the
-// queue of a client and that of a daemon describe the whole.
-func (n network) approximate() float64 {
-	clients, inFlight, daemons := float64(n.clients), float64(n.inFlight), float64(n.daemons)
-	demand := n.daemon / daemons
-	var throughput, client, daemon float64 // the last two are queues
-	const rounds = 10_000
-	for range rounds {
-		atClient := n.client * (1 + client*(1-1/inFlight))
-		atDaemon := demand * (1 + daemon*(1-1/(clients*inFlight)))
-		previous := throughput
-		throughput = clients * inFlight / (n.delay + atClient + daemons*atDaemon)
-		client, daemon = throughput/clients*atClient, throughput*atDaemon
-		if math.Abs(throughput-previous) <= 1e-12*throughput {
-			break
-		}
-	}
-	return throughput
+	return n.bound()
 }
 
 // exact solves the network exactly. Its normalizing constant is that of product-form networks

@@ -68,14 +68,12 @@ func TestNetworkOfManyCalls(t *testing.T) {
 		n.clients = 1 << rapid.IntRange(0, 10).Draw(t, "clients")
 		n.inFlight = exactCalls / n.clients
 		x := n.solve()
-		require.InEpsilon(t, n.approximate(), x, 0.1)
 		require.LessOrEqual(t, x, n.bound()*(1+1e-9))
 	})
 }
 
-// Predictions for numbers of calls on different sides of exactCalls are those of the exact
-// solution, which still works for somewhat more. With an approximation for 1100 clients alone, they
-// would achieve less than 1000.
+// More calls than can be solved exactly achieve no less, and hardly more than the exact solution,
+// which still works for somewhat more.
 func TestNetworkBeyondTheExactSolution(t *testing.T) {
 	for _, delay := range []float64{100, 900, 1000, 1100, 2000} {
 		m := Model{Clients: 1000, Daemons: 1, InFlight: 1, CallingRanks: 1, ServingRanks: 1,
@@ -84,16 +82,9 @@ func TestNetworkBeyondTheExactSolution(t *testing.T) {
 		require.NoError(t, err)
 		more := m.network()
 		more.clients = 1100
-		require.InEpsilon(t, more.exact()/m.network().exact(), p.Throughput/p.Measured, 0.006,
+		require.InEpsilon(t, more.exact()/m.network().exact(), p.Throughput/p.Measured, 0.03,
 			"delay %v", delay)
 		require.GreaterOrEqual(t, p.Throughput/p.Measured, 1-1e-9, "delay %v", delay)
-	}
-	for _, n := range []network{
-		{clients: 2000, inFlight: 1000}, {clients: 3, inFlight: 1 << 18},
-		{clients: 600, inFlight: 3}, {clients: 1025, inFlight: 1},
-	} {
-		require.LessOrEqual(t, n.reduced().calls(), exactCalls)
-		require.Positive(t, n.reduced().calls())
 	}
 }
 
@@ -141,14 +132,6 @@ func meanValueAnalysis(n network) float64 {
 	}
 	solve(calls)
 	return throughput
-}
-
-// The approximation, which is for more calls than the exact solution, is near it.
-func TestApproximateNetwork(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := drawn(t, 32, 32)
-		require.InEpsilon(t, n.solve(), n.approximate(), 0.1)
-	})
 }
 
 func TestCalibration(t *testing.T) {
@@ -264,7 +247,6 @@ func TestLargestNetworks(t *testing.T) {
 		{clients: 1, inFlight: config.MaxInFlight, daemons: threads, client: 120, daemon: 300},
 		{clients: threads, inFlight: 1, daemons: 1, client: 120, daemon: 300},
 	} {
-		require.LessOrEqual(t, n.reduced().calls(), exactCalls)
 		c := n.calibrated(n.saturation() / 2)
 		require.InEpsilon(t, n.saturation()/2, c.solve(), 0.01)
 	}

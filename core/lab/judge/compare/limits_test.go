@@ -40,7 +40,7 @@ func TestMinEffectIsTheLimitOfTheTest(t *testing.T) {
 				case Worse:
 					worse++
 				}
-				if c.blocks.Outside(1+*c.Change, 0) < o.Alpha && math.Abs(*c.Change) >= o.Floor {
+				if c.outside(1+*c.Change, 0) < o.Alpha && math.Abs(*c.Change) >= o.Floor {
 					byEstimate++
 				}
 			}

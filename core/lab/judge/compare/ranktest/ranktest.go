@@ -24,17 +24,6 @@ const (
 	exactRange = 200_000
 )
 
-// Outside returns the two-sided p-value of the ratio of b to a being within the limits 1-floor and
-// 1+floor. ratio is its estimate, which decides the limit that is tested: the test against the
-// other cannot reject. With floor 0 it is the test of no difference. It returns 1 if there are no
-// blocks.
-func (s Blocks) Outside(ratio, floor float64) float64 {
-	if ratio > 1 {
-		return min(1, 2*s.Beyond(1+floor, true))
-	}
-	return min(1, 2*s.Beyond(1-floor, false))
-}
-
 // Beyond returns the one-sided p-value of the ratio of b to a being at most the limit if above is
 // set, else of its being at least the limit. If the ratio is the limit, a times the limit and b are
 // exchangeable, so their rank test has its level there.
