@@ -12,7 +12,6 @@ import (
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment"
-	"transportbench/core/lab/judge/trend"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -26,21 +25,17 @@ type Phase struct {
 	Median float64  `json:"median"`
 	Low    *float64 `json:"low,omitempty"`
 	High   *float64 `json:"high,omitempty"`
-	// Trend is the change from round to round, as a share of the median, without the first tenth of
-	// the rounds, in which the process warms up; absent if there are too few.
-	Trend *trend.Trend `json:"trend,omitempty"`
+	// Trend is that of the values without the first tenth of the rounds, in which the process warms
+	// up; absent if there are too few.
+	Trend *Trend `json:"trend,omitempty"`
 	// Values has one value for each round, in order.
 	Values []float64 `json:"values"`
 }
 
 func newPhase(connections int, metric, unit string, values []float64) Phase {
 	m := result.Summarize(metric, values)
-	p := Phase{Connections: connections, Metric: metric, Unit: unit, Median: m.Median, Low: m.Low,
-		High: m.High, Values: values}
-	if t, ok := trend.Of(values[len(values)/10:]); ok {
-		p.Trend = &t
-	}
-	return p
+	return Phase{Connections: connections, Metric: metric, Unit: unit, Median: m.Median, Low: m.Low,
+		High: m.High, Values: values, Trend: newTrend(values[len(values)/10:])}
 }
 
 // phaseKinds are the phases of a round.

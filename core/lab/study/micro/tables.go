@@ -9,24 +9,20 @@ import (
 	"transportbench/core/lab/store/result"
 )
 
-// minChange is the change over all rounds that counts as one.
+// minChange is the change from the first to the last quarter that counts as one.
 const minChange = 0.02
 
-// trendOf returns the trend for people: over all rounds. An interval that is wider than the value
-// itself says nothing.
-func trendOf(p *Phase) (change, verdict string) {
-	rounds := float64(len(p.Values))
-	if p.Trend == nil || rounds*(p.Trend.High-p.Trend.Low) > 1 {
+// trendOf returns the trend for people. An interval that is wider than the value itself says
+// nothing.
+func trendOf(t *Trend) (change, verdict string) {
+	if t == nil || t.High-t.Low > 1 {
 		return "-", "too few rounds to tell"
 	}
-	t := *p.Trend
-	low, high := rounds*t.Low, rounds*t.High
-	change = fmt.Sprintf("%s (%s)", format.Percent(new(rounds*t.Slope)),
-		format.Percents(&low, &high))
+	change = fmt.Sprintf("%s (%s)", format.Percent(&t.Change), format.Percents(&t.Low, &t.High))
 	switch {
-	case t.Rises() && rounds*t.Slope >= minChange:
+	case t.Direction > 0 && t.Change >= minChange:
 		return change, "gets slower"
-	case t.Falls() && rounds*t.Slope <= -minChange:
+	case t.Direction < 0 && t.Change <= -minChange:
 		return change, "gets faster"
 	}
 	return change, "no trend"
@@ -36,7 +32,7 @@ func trendOf(p *Phase) (change, verdict string) {
 func SetupPhases(phases []Phase) *doc.Doc {
 	out := new(doc.Doc)
 	t := doc.NewTable(">connections", "phase", ">median", ">95% interval", ">rounds",
-		">over the rounds", "")
+		">last over first quarter", "")
 	before := 0
 	for i := range phases {
 		p := &phases[i]
@@ -44,7 +40,7 @@ func SetupPhases(phases []Phase) *doc.Doc {
 		if p.Connections != before {
 			connections, before = strconv.Itoa(p.Connections), p.Connections
 		}
-		change, verdict := trendOf(p)
+		change, verdict := trendOf(p.Trend)
 		m := result.Metric{Unit: p.Unit, Median: p.Median, Low: p.Low, High: p.High,
 			N: len(p.Values)}
 		t.Row(connections, p.Metric, doc.Median(m), format.Interval(m), len(p.Values),
