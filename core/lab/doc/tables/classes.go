@@ -1,8 +1,6 @@
 package tables
 
 import (
-	"slices"
-
 	"transportbench/core/base/config"
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/judge/state"
@@ -43,23 +41,13 @@ func Classes(list []result.ClassFigures) *doc.Doc {
 func Traffic(s *set.Set) *doc.Doc {
 	out := new(doc.Doc)
 	loads := loadsOf(s.Cells)
-	var classed, patterned []*set.Cell
-	for i := range s.Cells {
-		c := &s.Cells[i]
-		if c.Status != set.Measured {
-			continue
-		}
-		if len(c.Samples[result.JainClients])+len(c.Samples[result.JainPeers])+
-			len(c.Samples[result.StormRate]) > 0 {
-			patterned = append(patterned, c)
-		}
-		if c.Config["class"] != "" {
-			classed = append(classed, c)
-		}
-	}
-	byLoad := func(a, b *set.Cell) int { return loads.position(a) - loads.position(b) }
-	slices.SortStableFunc(classed, byLoad)
-	slices.SortStableFunc(patterned, byLoad)
+	classed := loads.cells(s, func(c *set.Cell) bool {
+		return c.Status == set.Measured && c.Config["class"] != ""
+	})
+	patterned := loads.cells(s, func(c *set.Cell) bool {
+		return c.Status == set.Measured && len(c.Samples[result.JainClients])+
+			len(c.Samples[result.JainPeers])+len(c.Samples[result.StormRate]) > 0
+	})
 	shown := state.ShownOf(s)
 	writeClasses(out, shownCells(classed, shown), loads)
 	if len(patterned) == 0 {

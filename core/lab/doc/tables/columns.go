@@ -57,19 +57,7 @@ func (names Columns) Of(s *set.Set) *doc.Doc {
 			return sampled(c, name, doc.Median)
 		}))
 	}
-	headers := make([]string, len(columns))
-	for i, col := range columns {
-		headers[i] = col.header
-	}
-	t := doc.NewTable(headers...)
-	for _, c := range rows {
-		row := make([]any, len(columns))
-		for i, col := range columns {
-			row[i] = col.cell(c)
-		}
-		t.Row(row...)
-	}
-	out.Add(t)
+	out.Add(tableOf(rows, columns))
 	writeReasons(out, s, loads)
 	return out
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"transportbench/core/base/config"
@@ -19,13 +18,8 @@ import (
 // Heading names the version and the machine.
 func Heading(version string, machine set.Environment) *doc.Doc {
 	out := new(doc.Doc)
-	out.Line("transportbench %s on %s\n", version, machineName(machine))
+	out.Line("transportbench %s on %s\n", version, format.MachineOf(machine.Identity))
 	return out
-}
-
-func machineName(machine set.Environment) string {
-	cores, _ := strconv.Atoi(machine.Identity["cores"])
-	return format.Machine(machine.Identity["cpu"], cores, machine.Identity["virtualisation"])
 }
 
 // Tables returns the tables of a set: the comparison, the slowdown from one rank, the traffic, the
@@ -215,11 +209,15 @@ func writeRows(out *doc.Doc, rows []*set.Cell, load func(*set.Cell) string, colu
 					cell.Text != ""
 			})
 	})
+	out.Add(tableOf(rows, columns).Drop(dropped...).Wrap(10, "checks"))
+}
+
+func tableOf(rows []*set.Cell, columns []column) *doc.Table {
 	headers := make([]string, len(columns))
 	for i, col := range columns {
 		headers[i] = col.header
 	}
-	t := doc.NewTable(headers...).Drop(dropped...).Wrap(10, "checks")
+	t := doc.NewTable(headers...)
 	for _, c := range rows {
 		row := make([]any, len(columns))
 		for i, col := range columns {
@@ -227,7 +225,7 @@ func writeRows(out *doc.Doc, rows []*set.Cell, load func(*set.Cell) string, colu
 		}
 		t.Row(row...)
 	}
-	out.Add(t)
+	return t
 }
 
 // dropped are the columns of cells that a narrow terminal leaves out, in this order.
@@ -370,6 +368,17 @@ func (l loads) groups(cells []*set.Cell) [][]*set.Cell {
 		groups[l.position(c)] = append(groups[l.position(c)], c)
 	}
 	return slices.DeleteFunc(groups, func(group []*set.Cell) bool { return len(group) == 0 })
+}
+
+// cells returns the cells of a set that keep accepts, by load.
+func (l loads) cells(s *set.Set, keep func(*set.Cell) bool) (list []*set.Cell) {
+	for i := range s.Cells {
+		if c := &s.Cells[i]; keep(c) {
+			list = append(list, c)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b *set.Cell) int { return l.position(a) - l.position(b) })
+	return list
 }
 
 func (l loads) position(c *set.Cell) int { return slices.Index(l.order, l.name(c)) }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/lab/doc/doctest"
+	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/set"
 )
 
@@ -73,7 +74,8 @@ func readPublished(t *testing.T, root, dir string) *set.Set {
 		}
 		require.Equal(t, set.Measured, c.Status, "%s: %s", dir, c.Reason)
 		require.False(t, c.Incomplete)
-		require.Equal(t, machineName(s.Machine(&s.Cells[0])), machineName(s.Machine(c)),
+		require.Equal(t, format.MachineOf(s.Machine(&s.Cells[0]).Identity),
+			format.MachineOf(s.Machine(c).Identity),
 			"%s has results of several machines", dir)
 		results, err := s.Results(c)
 		require.NoError(t, err)

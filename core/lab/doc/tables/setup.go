@@ -1,8 +1,6 @@
 package tables
 
 import (
-	"slices"
-
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -12,20 +10,12 @@ import (
 // no result has that.
 func Setup(s *set.Set) *doc.Doc {
 	out := new(doc.Doc)
-	var rows []*set.Cell
-	for i := range s.Cells {
-		if c := &s.Cells[i]; len(c.Samples[result.SetupOpen]) > 0 {
-			rows = append(rows, c)
-		}
-	}
+	loads := loadsOf(s.Cells)
+	rows := loads.cells(s, func(c *set.Cell) bool { return len(c.Samples[result.SetupOpen]) > 0 })
 	if len(rows) == 0 {
 		out.Line("\nno result has what its setup took")
 		return out
 	}
-	loads := loadsOf(s.Cells)
-	slices.SortStableFunc(rows, func(a, b *set.Cell) int {
-		return loads.position(a) - loads.position(b)
-	})
 	out.Line("\nwhat a start took; open: the transport and its workers; register: memory with a " +
 		"device, a part of open;\n" +
 		"exchange: addresses, to all ranks; connect: one side of a connection; all: those of a " +

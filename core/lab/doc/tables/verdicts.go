@@ -44,7 +44,7 @@ func Verdicts(s *set.Set) *doc.Doc {
 			part = more
 		}
 		if closed > 1 {
-			outcome = andList(loads[outcome]) + ": " + outcome
+			outcome = format.List(loads[outcome]) + ": " + outcome
 		}
 		part.Paragraph(outcome)
 	}
@@ -79,7 +79,7 @@ func outcomeOf(group *compare.Candidates, floor float64) string {
 		}
 	}
 	return fmt.Sprintf("undecided between %s; more repeats may show a %s lead",
-		andList(equal), format.Share(floor))
+		format.List(equal), format.Share(floor))
 }
 
 // Times returns how many times better the best value is than another one. lead is the best over the
@@ -91,13 +91,4 @@ func Times(lead float64, better result.Better) string {
 		ratio = 1 / ratio
 	}
 	return format.Digits(ratio) + "x"
-}
-
-// andList joins names as in "a, b and c".
-func andList(names []string) string {
-	last := len(names) - 1
-	if last < 1 {
-		return strings.Join(names, "")
-	}
-	return strings.Join(names[:last], ", ") + " and " + names[last]
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/grouped"
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/format"
@@ -19,18 +20,12 @@ import (
 func Work(s *set.Set) *doc.Doc {
 	out := new(doc.Doc)
 	loads := loadsOf(s.Cells)
-	var rows []*set.Cell
-	for i := range s.Cells {
-		if c := &s.Cells[i]; c.Status == set.Measured && len(c.Samples[result.CopiesPerOp]) > 0 {
-			rows = append(rows, c)
-		}
-	}
+	rows := loads.cells(s, func(c *set.Cell) bool {
+		return c.Status == set.Measured && len(c.Samples[result.CopiesPerOp]) > 0
+	})
 	if len(rows) == 0 {
 		return out
 	}
-	slices.SortStableFunc(rows, func(a, b *set.Cell) int {
-		return loads.position(a) - loads.position(b)
-	})
 	rows = shownCells(rows, state.ShownOf(s))
 	out.Line("both sides, as counted; busy: time of the polling threads' " +
 		"iterations that found work;\n" +
@@ -111,18 +106,16 @@ func writeTracks(out *doc.Doc, rows []*set.Cell, loads loads) {
 			matched[c.Config["profile"]] = true
 		}
 	}
-	var order []string
-	both := map[string][]string{} // by load
-	for _, c := range rows {
-		if load := loads.name(c); c.Track() == set.BothTracks && matched[c.Config["profile"]] {
-			if both[load] == nil {
-				order = append(order, load)
-			}
-			both[load] = append(both[load], c.Transport())
+	both := slices.DeleteFunc(slices.Clone(rows), func(c *set.Cell) bool {
+		return c.Track() != set.BothTracks || !matched[c.Config["profile"]]
+	})
+	for _, cells := range grouped.By(both, loads.name) {
+		names := make([]string, len(cells))
+		for i, c := range cells {
+			names[i] = c.Transport()
 		}
-	}
-	for _, load := range order {
-		out.Line("%s is the same with track=matched: %s", load, strings.Join(both[load], ", "))
+		out.Line("%s is the same with track=matched: %s", loads.name(cells[0]),
+			strings.Join(names, ", "))
 	}
 }
 

@@ -103,7 +103,7 @@ func checkSum(s published.Sum) []result.Finding {
 		return nil
 	}
 	what := fmt.Sprintf("%s takes %s; %s add up to %s", s.What, format.Number(s.Whole, s.Unit),
-		join(known), format.Number(sum, s.Unit))
+		format.List(known), format.Number(sum, s.Unit))
 	switch {
 	case left < 0:
 		return failed("sum", result.Error, sum, s.Whole, "%s, which is more than the whole", what)
@@ -114,14 +114,7 @@ func checkSum(s published.Sum) []result.Finding {
 	rest := (s.Whole - sum) / open
 	return failed("sum", result.Warning, left, unexplained,
 		"%s, and leave %.0f%% unexplained: %s have no figure and would have to take %s each",
-		what, 100*left, join(unknown), format.Number(rest, s.Unit))
-}
-
-func join(list []string) string {
-	if len(list) < 2 {
-		return strings.Join(list, "")
-	}
-	return strings.Join(list[:len(list)-1], ", ") + " and " + list[len(list)-1]
+		what, 100*left, format.List(unknown), format.Number(rest, s.Unit))
 }
 
 // checkLimit compares the value with the bound.
@@ -191,11 +184,11 @@ func checkTimed(t published.Timed) []result.Finding {
 	}
 	own := "of none"
 	if len(t.Of) > 0 {
-		own = "of " + join(t.Of)
+		own = "of " + format.List(t.Of)
 	}
 	return failed("timed", result.Warning, float64(len(extra)), 0,
 		"the timed loop of %s has system calls that are no part of the operation, which consists "+
-			"%s: %s", t.What, own, join(extra))
+			"%s: %s", t.What, own, format.List(extra))
 }
 
 // checkLookups warns if most lookups find nothing.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"transportbench/core/base/machine"
+	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/set"
 )
 
@@ -60,7 +61,7 @@ func Compare(hosts []Host) ([]Finding, error) {
 		}
 	}
 	if len(findings) == 0 {
-		findings = append(findings, Finding{Name: "hosts", Value: "the same on " + listed(names),
+		findings = append(findings, Finding{Name: "hosts", Value: "the same on " + format.List(names),
 			Status:  OK,
 			Meaning: "Ranks find the same on each host."})
 	}
@@ -105,7 +106,7 @@ func refusals(hosts []Host) []Finding {
 		}
 		for _, reason := range slices.Sorted(maps.Keys(refused)) {
 			findings = append(findings, Finding{Name: "hosts: plugin " + name, Status: Bad,
-				Value:   fmt.Sprintf("%s: %s", listed(refused[reason]), reason),
+				Value:   fmt.Sprintf("%s: %s", format.List(refused[reason]), reason),
 				Meaning: fmt.Sprintf("Runs of %s on these hosts are refused.", name)})
 		}
 	}
@@ -126,19 +127,10 @@ func difference(key string, names []string, values []map[string]string) []Findin
 	for _, text := range slices.SortedFunc(maps.Keys(owners), func(a, b string) int {
 		return slices.Index(names, owners[a][0]) - slices.Index(names, owners[b][0])
 	}) {
-		parts = append(parts, fmt.Sprintf("%s on %s", text, listed(owners[text])))
+		parts = append(parts, fmt.Sprintf("%s on %s", text, format.List(owners[text])))
 	}
 	return []Finding{{Name: "hosts: " + key, Value: strings.Join(parts, "; "), Status: Warn,
 		Meaning: "Ranks on unlike hosts differ for that reason alone, and the slowest sets " +
 			"the pace.",
 		Remedy: "Use hosts that are alike, or set this the same on all."}}
-}
-
-// listed joins names as in "a, b and c".
-func listed(names []string) string {
-	if len(names) == 1 {
-		return names[0]
-	}
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " and " + names[last]
 }

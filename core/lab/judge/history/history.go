@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -60,29 +59,19 @@ func Load(paths []string) (*History, error) {
 	}
 	slices.Sort(dirs)
 	dirs = slices.Compact(dirs)
-	h := &History{Sets: make([]Set, len(dirs)), loaded: make([]*set.Set, len(dirs))}
+	sets := make([]*set.Set, len(dirs))
 	err := parallel.Each(len(dirs), func(i int) (err error) {
-		h.Sets[i], h.loaded[i], err = load(dirs[i])
+		sets[i], err = consistency.ReadSet(dirs[i])
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := h.prepare(); err != nil {
+	h, err := Of(sets...)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", strings.Join(paths, ", "), err)
 	}
 	return h, nil
-}
-
-// prepare orders and names the sets.
-func (h *History) prepare() error {
-	h.arrange()
-	if len(h.Sets) == 0 {
-		return ErrNothingMeasured
-	}
-	h.label()
-	h.states = state.NewClassifier(h.loaded...)
-	return nil
 }
 
 // Of makes a history of sets that are loaded, which it does not change.
@@ -94,7 +83,19 @@ func Of(sets ...*set.Set) (*History, error) {
 			return nil, err
 		}
 	}
-	return h, h.prepare()
+	h.arrange()
+	if len(h.Sets) == 0 {
+		return nil, ErrNothingMeasured
+	}
+	paths := make([]string, len(h.Sets))
+	for i, s := range h.Sets {
+		paths[i] = s.Path
+	}
+	for i, name := range set.ShortNames(paths) {
+		h.Sets[i].Label = name
+	}
+	h.states = state.NewClassifier(h.loaded...)
+	return h, nil
 }
 
 // setsBelow returns the directories with an index at path and below it, or path if there is none.
@@ -122,15 +123,6 @@ func setsBelow(path string) ([]string, error) {
 		dirs = []string{path}
 	}
 	return dirs, nil
-}
-
-// load reads one set and drops what a history does not need.
-func load(dir string) (Set, *set.Set, error) {
-	s, err := consistency.ReadSet(dir)
-	if err != nil {
-		return Set{}, nil, err
-	}
-	return follow(s)
 }
 
 // follow returns what a history keeps of a set, and does not change the set.
@@ -172,31 +164,6 @@ func (h *History) arrange() {
 		sets[to], loaded[to] = h.Sets[from], h.loaded[from]
 	}
 	h.Sets, h.loaded = sets, loaded
-}
-
-// label names each set by the parts of its path that not all sets have.
-func (h *History) label() {
-	parts := make([][]string, len(h.Sets))
-	for i, s := range h.Sets {
-		parts[i] = strings.Split(filepath.ToSlash(filepath.Clean(s.Path)), "/")
-	}
-	first, last := 0, 0
-	for same := true; same; first++ {
-		for _, p := range parts {
-			same = same && first < len(p)-1 && p[first] == parts[0][first]
-		}
-	}
-	first--
-	for same := true; same; last++ {
-		for _, p := range parts {
-			same = same && len(p)-last > first+1 &&
-				p[len(p)-1-last] == parts[0][len(parts[0])-1-last]
-		}
-	}
-	last--
-	for i, p := range parts {
-		h.Sets[i].Label = strings.Join(p[first:len(p)-last], "/")
-	}
 }
 
 // Series is one metric of one cell on one machine through the sets.
@@ -280,7 +247,7 @@ func (h *History) Series(o Options) []Series {
 		s := h.loaded[i]
 		for j := range s.Cells {
 			c := &s.Cells[j]
-			id := identity{c.Key(), machineOf(s.Machine(c))}
+			id := identity{c.Key(), format.MachineOf(s.Machine(c).Identity)}
 			machines[id.machine] = true
 			if cells[id] == nil {
 				cells[id] = map[int]*set.Cell{}
@@ -326,12 +293,6 @@ func (h *History) Series(o Options) []Series {
 		h.findChanges(&list[i], o.Floor)
 	}
 	return list
-}
-
-// machineOf names a machine as people call it. Its kernel may change from one set to the next.
-func machineOf(e set.Environment) string {
-	cores, _ := strconv.Atoi(e.Identity["cores"])
-	return format.Machine(e.Identity["cpu"], cores, e.Identity["virtualisation"])
 }
 
 // fill adds the points of a series.

@@ -133,6 +133,15 @@ func Count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
+// List joins names as in "a, b and c".
+func List(names []string) string {
+	last := len(names) - 1
+	if last < 1 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
 // Percent formats a change as a signed percentage, a large one as a factor, and nil as a dash.
 func Percent(change *float64) string {
 	switch {
@@ -195,6 +204,16 @@ func Machine(cpu string, cores int, hypervisor string) string {
 		where = "a virtual machine (" + hypervisor + ")"
 	}
 	return fmt.Sprintf("%s, %s, %s", cpu, Count(cores, "core"), where)
+}
+
+// MachineOf is [Machine] of a machine's identity as sets have it: names and values. It is empty if
+// that has no processor.
+func MachineOf(identity map[string]string) string {
+	if identity["cpu"] == "" {
+		return ""
+	}
+	cores, _ := strconv.Atoi(identity["cores"])
+	return Machine(identity["cpu"], cores, identity["virtualisation"])
 }
 
 // Number formats a value in a unit of metrics, such as "ns" or "op/s". It does not scale values of

@@ -2,8 +2,10 @@ package set
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -370,4 +372,36 @@ func Metrics(cells ...[]Cell) []string {
 		}
 	}
 	return append(names, slices.Sorted(maps.Keys(present))...)
+}
+
+// ShortNames names sets by the parts of their paths that not all of them have. Those of one path
+// have numbers, too.
+func ShortNames(paths []string) []string {
+	parts := make([][]string, len(paths))
+	for i, source := range paths {
+		parts[i] = strings.Split(filepath.ToSlash(filepath.Clean(source)), "/")
+	}
+	common := func(part func(p []string, i int) string, kept int) (n int) {
+		for ; len(parts) > 0; n++ {
+			for _, p := range parts {
+				if n >= len(p)-1-kept || part(p, n) != part(parts[0], n) {
+					return n
+				}
+			}
+		}
+		return n
+	}
+	first := common(func(p []string, i int) string { return p[i] }, 0)
+	last := common(func(p []string, i int) string { return p[len(p)-1-i] }, first)
+	names, count := make([]string, len(paths)), map[string]int{}
+	for i, p := range parts {
+		names[i] = strings.Join(p[first:len(p)-last], "/")
+		count[names[i]]++
+	}
+	for i, name := range names {
+		if count[name] > 1 {
+			names[i] = fmt.Sprintf("%d: %s", i+1, name)
+		}
+	}
+	return names
 }

@@ -564,3 +564,16 @@ func TestPooledPercentilesOfMergedResults(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, 6, m.N)
 }
+
+func TestShortNames(t *testing.T) {
+	for _, c := range []struct{ paths, want []string }{
+		{nil, []string{}},
+		{[]string{"results/local/latency/"}, []string{"latency"}},
+		{[]string{"a/v1/box/", "a/v2/box"}, []string{"v1", "v2"}},
+		{[]string{"x/a/box/", "b/box", "b/other"}, []string{"x/a/box", "b/box", "b/other"}},
+		{[]string{"a/box", "a/box/old"}, []string{"box", "box/old"}},
+		{[]string{"box", "box"}, []string{"1: box", "2: box"}},
+	} {
+		require.Equal(t, c.want, ShortNames(c.paths))
+	}
+}

@@ -1,0 +1,2 @@
+// Package grouped divides lists into groups.
+package grouped
