@@ -5,8 +5,10 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"transportbench/core/base/grouped"
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/judge/history"
 	"transportbench/core/lab/store/result"
@@ -22,24 +24,14 @@ type OtavaTest struct {
 // OtavaTests groups series by cell and machine, without what transports share: Otava has the values
 // as measured.
 func OtavaTests(list []history.Series) []OtavaTest {
+	list = slices.DeleteFunc(slices.Clone(list),
+		func(s history.Series) bool { return s.Transport == history.Shared })
 	var tests []OtavaTest
-	known := map[[2]string]int{}
-	for _, s := range list {
-		if s.Transport == history.Shared {
-			continue
-		}
-		id := [2]string{s.Cell, s.Machine}
-		at, seen := known[id]
-		if !seen {
-			at = len(tests)
-			known[id] = at
-			name := s.Transport + " " + s.Load
-			if s.Machine != "" {
-				name += " " + s.Machine
-			}
-			tests = append(tests, OtavaTest{Name: name, ID: fmt.Sprintf("%04d", at)})
-		}
-		tests[at].series = append(tests[at].series, s)
+	for _, series := range grouped.By(list,
+		func(s history.Series) [2]string { return [2]string{s.Cell, s.Machine} }) {
+		first := series[0]
+		name := strings.TrimSpace(first.Transport + " " + first.Load + " " + first.Machine)
+		tests = append(tests, OtavaTest{name, fmt.Sprintf("%04d", len(tests)), series})
 	}
 	return tests
 }

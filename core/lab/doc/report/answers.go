@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 
+	"transportbench/core/base/grouped"
 	"transportbench/core/base/printable"
 	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
@@ -62,16 +63,11 @@ func (b *builder) rankings() {
 
 // byMachine returns a set for each machine of a set, because cells of several are not compared.
 func byMachine(s *set.Set) (parts []*set.Set) {
-	at := map[string]*set.Set{}
-	for i := range s.Cells {
-		cpu := s.Machine(&s.Cells[i]).Identity["cpu"]
-		if at[cpu] == nil {
-			part := *s
-			part.Cells = nil
-			at[cpu] = &part
-			parts = append(parts, &part)
-		}
-		at[cpu].Cells = append(at[cpu].Cells, s.Cells[i])
+	cpu := func(c set.Cell) string { return s.Machine(&c).Identity["cpu"] }
+	for _, cells := range grouped.By(s.Cells, cpu) {
+		part := *s
+		part.Cells = cells
+		parts = append(parts, &part)
 	}
 	return parts
 }

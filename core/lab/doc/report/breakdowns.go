@@ -6,6 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"transportbench/core/base/grouped"
 	"transportbench/core/lab/doc/report/heat"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/store/format"
@@ -101,27 +102,25 @@ func (b *builder) breakdowns() []breakdown {
 // drawBars draws the cells by load, so that the transports of one load are next to each other, and
 // those of the newest set first.
 func (b *builder) drawBars(l *breakdown) {
-	loads := map[string][]int{}
-	var order []string
+	var newestFirst []int // of l.cells
 	for newest := len(b.sets) - 1; newest >= 0; newest-- {
 		for i, cell := range l.cells {
-			if b.doc.Cells.Set[cell] != newest {
-				continue
+			if b.doc.Cells.Set[cell] == newest {
+				newestFirst = append(newestFirst, i)
 			}
-			load := b.doc.Cells.Load[cell]
-			if len(b.sets) > 1 {
-				load = b.names[newest] + ": " + load
-			}
-			if loads[load] == nil {
-				order = append(order, load)
-			}
-			loads[load] = append(loads[load], i)
 		}
 	}
+	load := func(i int) string {
+		cell := l.cells[i]
+		if len(b.sets) > 1 {
+			return b.names[b.doc.Cells.Set[cell]] + ": " + b.doc.Cells.Load[cell]
+		}
+		return b.doc.Cells.Load[cell]
+	}
 	left := barsShown
-	for _, load := range order {
-		group := loadBars{Load: load}
-		for _, i := range loads[load] {
+	for _, alike := range grouped.By(newestFirst, load) {
+		group := loadBars{Load: load(alike[0])}
+		for _, i := range alike {
 			if left == 0 {
 				l.More++
 				continue

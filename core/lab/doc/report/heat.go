@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"transportbench/core/base/grouped"
 	"transportbench/core/lab/doc/report/heat"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
@@ -38,18 +39,13 @@ type heatPosition struct{ title, row, column string }
 // heatMaps returns one map for each load.
 func (b *builder) heatMaps() []heatMap {
 	positions, byPayload := make([]heatPosition, len(b.cells)), b.byPayload()
-	order, inMap := []string{}, map[string][]int{}
 	for i := range b.cells {
 		positions[i] = b.heatPosition(i, byPayload)
-		title := positions[i].title
-		if inMap[title] == nil {
-			order = append(order, title)
-		}
-		inMap[title] = append(inMap[title], i)
 	}
+	title := func(cell int) string { return positions[cell].title }
 	var maps []heatMap
-	for _, title := range order {
-		maps = append(maps, b.heatMap(title, inMap[title], positions))
+	for _, cells := range grouped.By(b.numbers(), title) {
+		maps = append(maps, b.heatMap(title(cells[0]), cells, positions))
 	}
 	b.fill(maps)
 	return maps

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"transportbench/core/base/grouped"
 	"transportbench/core/base/printable"
 	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/judge/history"
@@ -79,45 +80,39 @@ func (b *builder) histories() (part historyPart, err error) {
 	if err != nil {
 		return part, err
 	}
-	of := map[place][]*history.Series{} // by cell and machine
-	var cells []place
-	all := h.Series(history.Options{Metrics: b.Compare.Metrics, Floor: b.Compare.Floor})
-	for i := range all {
-		s := &all[i]
-		if len(s.Points) < changepoint.MinLength {
+	series := h.Series(history.Options{Metrics: b.Compare.Metrics, Floor: b.Compare.Floor})
+	all := make([]*history.Series, len(series))
+	for i := range series {
+		if all[i] = &series[i]; len(series[i].Points) < changepoint.MinLength {
 			part.Short++
 		}
-		at := place{s.Machine, s.Cell}
-		if of[at] == nil {
-			cells = append(cells, at)
-		}
-		of[at] = append(of[at], s)
 	}
-	weight := func(at place) (unaccepted, changes int) {
-		for _, s := range of[at] {
+	cells := grouped.By(all, func(s *history.Series) place { return place{s.Machine, s.Cell} })
+	weight := func(list []*history.Series) (unaccepted, changes int) {
+		for _, s := range list {
 			unaccepted += history.Unaccepted([]history.Series{*s})
 			changes += len(s.Changes)
 		}
 		return unaccepted, changes
 	}
-	slices.SortStableFunc(cells, func(x, y place) int {
+	slices.SortStableFunc(cells, func(x, y []*history.Series) int {
 		first, changes := weight(x)
 		second, others := weight(y)
 		return cmp.Or(second-first, others-changes)
 	})
 	numbers := b.numbersByID()
-	for _, at := range cells {
+	for _, list := range cells {
 		newest := 0
-		for _, s := range of[at] {
+		for _, s := range list {
 			newest = max(newest, s.Points[len(s.Points)-1].Set)
 		}
-		cell, known := numbers[place{h.Sets[newest].Path, at.id}]
+		cell, known := numbers[place{h.Sets[newest].Path, list[0].Cell}]
 		switch {
 		case !known: // what all transports share is in no set
 		case len(part.Cells) == historiesShown:
 			part.More++
 		default:
-			part.Cells = append(part.Cells, b.historyOf(h, of[at], cell, numbers))
+			part.Cells = append(part.Cells, b.historyOf(h, list, cell, numbers))
 		}
 	}
 	return part, nil

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"transportbench/core/base/grouped"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
@@ -46,33 +47,21 @@ func axesOf(c *set.Cell, open bool) []string {
 func CapacityOf(s *set.Set, o CapacityOptions) (*Capacity, error) {
 	c := &Capacity{Objective: o.Objective, KneeMethod: KneeMethod, Target: o.Target,
 		Headroom: o.Headroom, Rate: cmp.Or(o.Rate, rateMetric(s))}
-	type group struct {
-		open  bool
-		cells []int
-	}
-	groups := map[string]*group{}
-	var keys []string
+	var loaded []int
 	for i := range s.Cells {
-		cell := &s.Cells[i]
-		if len(cell.Samples[c.Rate]) == 0 {
-			continue
+		// a capacity is no load
+		if cell := &s.Cells[i]; len(cell.Samples[c.Rate]) > 0 && !cell.FindsCapacity() {
+			loaded = append(loaded, i)
 		}
-		open := cell.OpenLoop()
-		if cell.FindsCapacity() {
-			continue // the capacity is no load
-		}
-		key := fmt.Sprintf("%t %d %s %s %s\n%s", open, cell.Environment, cell.Plugin.Provider,
-			cell.Plugin.RuntimeDigest, source(cell), cell.Key(axesOf(cell, open)...))
-		if groups[key] == nil {
-			groups[key] = &group{open: open}
-			keys = append(keys, key)
-		}
-		groups[key].cells = append(groups[key].cells, i)
 	}
 	labels := set.LabelsOf(s.Cells)
-	for _, key := range keys {
-		g := groups[key]
-		curve, err := newCurve(s, g.cells, labels, g.open, c)
+	for _, cells := range grouped.By(loaded, func(i int) string {
+		cell := &s.Cells[i]
+		open := cell.OpenLoop()
+		return fmt.Sprintf("%t %d %s %s %s\n%s", open, cell.Environment, cell.Plugin.Provider,
+			cell.Plugin.RuntimeDigest, source(cell), cell.Key(axesOf(cell, open)...))
+	}) {
+		curve, err := newCurve(s, cells, labels, s.Cells[cells[0]].OpenLoop(), c)
 		if err != nil {
 			c.Notes = append(c.Notes, err.Error())
 			continue

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"transportbench/core/base/grouped"
 	"transportbench/core/base/machine"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
@@ -13,13 +14,14 @@ import (
 // they are. Its value is the number of machines.
 func checkMachines(e Evidence) result.Finding {
 	hosts := e.Result.Hosts
-	on := map[string][]string{} // names by machine
+	on := grouped.By(hosts, func(h result.Host) string { return h.Machine })
 	var shared []string
-	for _, h := range hosts {
-		on[h.Machine] = append(on[h.Machine], h.Name)
-	}
-	for _, h := range hosts {
-		if names := on[h.Machine]; len(names) > 1 && names[0] == h.Name {
+	for _, together := range on {
+		if len(together) > 1 {
+			names := make([]string, len(together))
+			for i, h := range together {
+				names[i] = h.Name
+			}
 			shared = append(shared, strings.Join(names, ", "))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"transportbench/core/base/grouped"
 	"transportbench/core/lab/judge/compare/letters"
 	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/result"
@@ -149,34 +150,25 @@ func Along(s *set.Set, axis string, o Options) (*Ranking, error) {
 		cells = set.OnBothTracks(cells, drop)
 	}
 	labels := set.LabelsOf(s.Cells).Without(drop...)
-	groups := map[string][]*set.Cell{}
-	var order []string
-	for _, c := range cells {
-		key := c.Key(drop...)
-		if groups[key] == nil {
-			order = append(order, key)
-		}
-		groups[key] = append(groups[key], c)
-	}
 	scheduled, shares := false, false
-	for _, key := range order {
+	for _, alike := range grouped.By(cells, func(c *set.Cell) string { return c.Key(drop...) }) {
 		for _, metric := range o.Metrics {
-			if len(groups[key]) > 1 && slices.Contains(bySchedule, metric) &&
-				!slices.ContainsFunc(groups[key], func(c *set.Cell) bool { return !keptLoad(c) }) {
+			if len(alike) > 1 && slices.Contains(bySchedule, metric) &&
+				!slices.ContainsFunc(alike, func(c *set.Cell) bool { return !keptLoad(c) }) {
 				scheduled = true
-				for _, c := range groups[key] { // the note says why
+				for _, c := range alike { // the note says why
 					compared[c.Key(trackOption)] = true
 				}
 				continue
 			}
-			if group, ok := newCandidates(groups[key], axis, metric, labels, shown, o); ok {
+			if group, ok := newCandidates(alike, axis, metric, labels, shown, o); ok {
 				r.Groups = append(r.Groups, group)
 				for _, c := range group.cells {
 					compared[c.Key(trackOption)] = true
 				}
 				shares = shares || axis != rateOption &&
-					slices.ContainsFunc(groups[key], func(c *set.Cell) bool {
-						return pair{old: groups[key][0], new: c}.ratesDiffer()
+					slices.ContainsFunc(alike, func(c *set.Cell) bool {
+						return pair{old: alike[0], new: c}.ratesDiffer()
 					})
 			}
 		}

@@ -333,11 +333,8 @@ func chosenNotes(pairs []pair) (notes []string) {
 			if a[option] == "" || b[option] == "" {
 				continue
 			}
-			note := fmt.Sprintf("%s took %s for %s and now takes %s", p.new.Transport(), a[option],
-				option, b[option])
-			if !slices.Contains(notes, note) {
-				notes = append(notes, note)
-			}
+			notes = appendNew(notes, fmt.Sprintf("%s took %s for %s and now takes %s",
+				p.new.Transport(), a[option], option, b[option]))
 		}
 	}
 	return notes
@@ -351,11 +348,8 @@ func pathNotes(pairs []pair) (notes []string) {
 			slices.Equal(a, b) {
 			continue
 		}
-		note := fmt.Sprintf("the bytes of %s took another path: %s, and now %s", p.new.Transport(),
-			strings.Join(a, "; "), strings.Join(b, "; "))
-		if !slices.Contains(notes, note) {
-			notes = append(notes, note)
-		}
+		notes = appendNew(notes, fmt.Sprintf("the bytes of %s took another path: %s, and now %s",
+			p.new.Transport(), strings.Join(a, "; "), strings.Join(b, "; ")))
 	}
 	return notes
 }
@@ -364,18 +358,14 @@ func pathNotes(pairs []pair) (notes []string) {
 // options that only one side knows.
 func volatileNotes(old, new *set.Set, m matched) []string {
 	var notes []string
-	seen := map[string]bool{}
 	for _, p := range m.pairs {
 		a, b := old.Machine(p.old).Volatile, new.Machine(p.new).Volatile
 		if len(a) == 0 || len(b) == 0 {
 			continue
 		}
 		for _, key := range set.Differing(a, b) {
-			if text := fmt.Sprintf("%s was %s and is %s", key, shown(a[key]),
-				shown(b[key])); !seen[text] {
-				seen[text] = true
-				notes = append(notes, text)
-			}
+			notes = appendNew(notes,
+				fmt.Sprintf("%s was %s and is %s", key, shown(a[key]), shown(b[key])))
 		}
 		if len(notes) > 0 {
 			break // other pairs have the same

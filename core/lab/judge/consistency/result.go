@@ -3,6 +3,7 @@ package consistency
 import (
 	"fmt"
 
+	"transportbench/core/base/grouped"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
@@ -30,18 +31,13 @@ func about(c result.Finding, subject string) result.Finding {
 }
 
 // first keeps the first check of each name.
-func first(list []result.Finding) []result.Finding {
-	var kept []result.Finding
-	count := map[string]int{}
-	for _, c := range list {
-		if count[c.Name]++; count[c.Name] == 1 {
-			kept = append(kept, c)
+func first(list []result.Finding) (kept []result.Finding) {
+	for _, alike := range grouped.By(list, func(c result.Finding) string { return c.Name }) {
+		c := alike[0]
+		if more := len(alike) - 1; more > 0 {
+			c.Message += fmt.Sprintf(" (and %d more like it)", more)
 		}
-	}
-	for i, c := range kept {
-		if more := count[c.Name] - 1; more > 0 {
-			kept[i].Message += fmt.Sprintf(" (and %d more like it)", more)
-		}
+		kept = append(kept, c)
 	}
 	return kept
 }
