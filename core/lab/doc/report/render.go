@@ -84,7 +84,7 @@ func (p *Page) Render(w io.Writer) error {
 		"Doc": p.doc, "Heat": p.heat, "HeatAcross": p.heatAcross, "Phases": p.phases,
 		"Changes": p.changes, "Trust": p.trust, "MinEffects": p.minEffects,
 		"History": p.history, "Calibrations": p.calibrated, "Traces": p.traces,
-		"Warmups": p.warmups, "Documents": p.documents, "Paths": p.paths,
+		"Documents": p.documents, "Paths": p.paths,
 		"Handoffs": p.handoffs,
 		"Cells":    format.Count(len(p.doc.Cells.Label), "cell"), "UPlot": uPlotVersion,
 	})

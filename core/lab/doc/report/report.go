@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"html/template"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -60,7 +57,6 @@ type Page struct {
 	history    historyPart
 	traces     []traces
 	calibrated []calibrationView
-	warmups    string
 	documents  []documentPart
 	paths      []heat.PathMap
 	handoffs   template.HTML
@@ -121,7 +117,7 @@ func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	for i, s := range sets {
 		p.handoffs += replays.Handoffs(analyze.HandoffsOf(s), b.first[i], b.look)
 	}
-	p.traces, p.warmups = b.allTraces(), b.warmups()
+	p.traces = b.allTraces()
 	return p, nil
 }
 
@@ -234,7 +230,11 @@ func (b *builder) number() {
 		}
 		lists[i] = s.Cells
 	}
-	b.names = setNames(b.sets)
+	sources := make([]string, len(b.sets))
+	for i, s := range b.sets {
+		sources[i] = s.Source
+	}
+	b.names = set.ShortNames(sources)
 	b.varying = set.Varying(lists...)
 	b.naming = naming(b.cells, b.varying)
 	b.labels = set.LabelsOf(lists...)
@@ -276,7 +276,7 @@ func (b *builder) describe() {
 			cell := &s.Cells[c]
 			if cell.Status == set.Published {
 				add(&machines, "published figures")
-			} else if m := machineOf(s.Machine(cell)); m != "" {
+			} else if m := format.MachineOf(s.Machine(cell).Identity); m != "" {
 				add(&machines, m)
 			}
 			for _, version := range b.overviews[b.first[i]+c].Versions {
@@ -314,14 +314,6 @@ func title(d *document) string {
 	return strings.Join(parts, ", ")
 }
 
-func machineOf(m set.Environment) string {
-	if m.Identity["cpu"] == "" {
-		return ""
-	}
-	cores, _ := strconv.Atoi(m.Identity["cores"])
-	return format.Machine(m.Identity["cpu"], cores, m.Identity["virtualisation"])
-}
-
 func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || b.Before(a) {
 		return b
@@ -334,35 +326,4 @@ func day(t time.Time) string {
 		return ""
 	}
 	return t.UTC().Format(time.DateOnly)
-}
-
-// setNames names sets by parts of their paths: the last one in which they differ, with as many
-// before it as make the names distinct.
-func setNames(sets []*set.Set) []string {
-	names := make([]string, len(sets))
-	paths := make([][]string, len(sets))
-	for i, s := range sets {
-		paths[i] = strings.Split(filepath.ToSlash(filepath.Clean(s.Source)), "/")
-	}
-	last := func(path []string) string { return path[len(path)-1] }
-	for len(sets) > 1 && !slices.ContainsFunc(paths,
-		func(path []string) bool { return len(path) == 1 || last(path) != last(paths[0]) }) {
-		for i, path := range paths {
-			paths[i] = path[:len(path)-1]
-		}
-	}
-	for depth := 1; depth <= 6; depth++ {
-		seen := map[string]bool{}
-		for i, parts := range paths {
-			names[i] = strings.Join(parts[max(0, len(parts)-depth):], "/")
-			seen[names[i]] = true
-		}
-		if len(seen) == len(sets) {
-			return names
-		}
-	}
-	for i, s := range sets {
-		names[i] = fmt.Sprintf("%d: %s", i+1, filepath.Base(s.Source))
-	}
-	return names
 }

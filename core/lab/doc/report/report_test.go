@@ -381,38 +381,10 @@ func TestLimitScale(t *testing.T) {
 	require.InDelta(t, 0, limitScale(0), 1e-9)
 }
 
-func TestSetNames(t *testing.T) {
-	names := setNames([]*set.Set{{Source: "a/v1/box/"}, {Source: "a/v2/box"}})
-	require.Equal(t, []string{"v1", "v2"}, names)
-	require.Equal(t, []string{"a/box", "b/box", "b/other"},
-		setNames([]*set.Set{{Source: "x/a/box/"}, {Source: "b/box"}, {Source: "b/other"}}))
-	require.Equal(t, []string{"1: box", "2: box"},
-		setNames([]*set.Set{{Source: "box"}, {Source: "box"}}))
-}
-
 func TestDay(t *testing.T) {
 	require.Empty(t, day(time.Time{}))
 	require.Equal(t, "100%", heat.Percent(1))
 	require.Equal(t, "12.0%", heat.Percent(0.12))
 	require.Equal(t, "5.00 us", measureText(5000, "ns"))
 	require.Equal(t, "1 core", format.Count(1, "core"))
-}
-
-// The sentence on warm-ups mentions only the ends that occurred.
-func TestWarmups(t *testing.T) {
-	steady, limit := result.Warmup{LastedMS: 210, Ended: result.WarmupSteady},
-		result.Warmup{LastedMS: 900, Ended: result.WarmupLimit}
-	for want, ends := range map[string][]result.Warmup{
-		"": nil,
-		"Of 2 warm-ups, 2 ended because the throughput was steady; they lasted 210 ms " +
-			"to 210 ms.": {steady, steady},
-		"Of 1 warm-up, 1 ended at their time limit; they lasted 900 ms " +
-			"to 900 ms.": {limit},
-		"Of 3 warm-ups, 2 ended because the throughput was steady and 1 ended at their time " +
-			"limit; they lasted 210 ms to 900 ms.": {steady, limit, steady},
-	} {
-		b := &builder{overviews: make([]cellpage.Overview, 1)}
-		b.overviews[0].Warmups = ends
-		require.Equal(t, want, b.warmups())
-	}
 }

@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"transportbench/core/lab/store/format"
@@ -125,32 +124,4 @@ func (b *builder) draw(t *traces, of [][]float64) {
 		t.Lines = append(t.Lines, traceLine{cell, b.look(cell), b.doc.Cells.Label[cell],
 			strings.TrimSpace(points.String())})
 	}
-}
-
-// warmups describes in a sentence how the warm-ups ended.
-func (b *builder) warmups() string {
-	var lasted []float64
-	steady := 0
-	for _, overview := range b.overviews {
-		for _, w := range overview.Warmups {
-			lasted = append(lasted, w.LastedMS*1e6)
-			if w.Ended == result.WarmupSteady {
-				steady++
-			}
-		}
-	}
-	if len(lasted) == 0 {
-		return ""
-	}
-	slices.Sort(lasted)
-	var ended []string
-	if steady > 0 {
-		ended = append(ended, fmt.Sprintf("%d ended because the throughput was steady", steady))
-	}
-	if others := len(lasted) - steady; others > 0 {
-		ended = append(ended, fmt.Sprintf("%d ended at their time limit", others))
-	}
-	return fmt.Sprintf("Of %s, %s; they lasted %s to %s.",
-		format.Count(len(lasted), "warm-up"), strings.Join(ended, " and "), format.Time(lasted[0]),
-		format.Time(lasted[len(lasted)-1]))
 }

@@ -15,7 +15,7 @@ type Bar struct {
 }
 
 // Bars draws bars below each other, with a dashed line at a value. It returns "" without any.
-func Bars(class, caption string, line float64, bars []Bar) string {
+func Bars(caption string, line float64, bars []Bar) string {
 	if len(bars) == 0 {
 		return ""
 	}
@@ -27,8 +27,7 @@ func Bars(class, caption string, line float64, bars []Bar) string {
 		}
 	}
 	var out strings.Builder
-	fmt.Fprintf(&out, `<figure class="bars %s" data-bars><figcaption>%s</figcaption>`, class,
-		escape(caption))
+	fmt.Fprintf(&out, `<figure class="bars" data-bars><figcaption>%s</figcaption>`, escape(caption))
 	for _, b := range bars {
 		label, text := escape(b.Label), escape(b.Text)
 		at := func(v float64) string { return fmt.Sprintf("%.6g%%", 100*v/end) }

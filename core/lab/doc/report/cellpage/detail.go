@@ -19,7 +19,6 @@ type Overview struct {
 	Checks []result.Finding
 	// Rates are the operations per second in each slice of each repeat.
 	Rates    [][]float64
-	Warmups  []result.Warmup
 	Versions []string // of the commands that measured
 	Analysis *analyze.Analysis
 	// Start has the phases of a start of the ranks, and Made counts the connections of the side
@@ -70,9 +69,6 @@ func Read(s *set.Set, c *set.Cell) Details {
 		d.Versions = append(d.Versions, r.Tool.Version)
 		d.Checks = append(d.Checks, r.Checks...)
 		d.Rates = append(d.Rates, ratesOf(r)...)
-		if r.Setup.Warmup != nil {
-			d.Warmups = append(d.Warmups, *r.Setup.Warmup)
-		}
 	}
 	d.Start, d.Made = startOf(results), connectionsOf(results)
 	d.plugin = results[0].Plugin

@@ -14,7 +14,6 @@ import (
 	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/doc/tables"
 	"transportbench/core/lab/judge/analyze"
-	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -89,7 +88,7 @@ func NewPage(c *Cell, d *Details) *Page {
 	}
 	p.part("Analysis", "", analysis)
 	p.part("Figures", "", figures(c))
-	p.part("Classes of traffic", slowdowns(d.classes), tables.Classes(d.classes))
+	p.part("Classes of traffic", "", tables.Classes(d.classes))
 	p.part("Pairs of ranks", "", tables.Flows(d.flows, 0))
 	spectrum, repeats := "", ""
 	if p.Spectrum = spectrumTable(c, d); p.Spectrum != nil {
@@ -111,7 +110,6 @@ func NewPage(c *Cell, d *Details) *Page {
 	p.part(StartTitle, "", start)
 	p.part("Checks", "", checks(c, d))
 	p.part("Raw samples", "", samples(c))
-	p.part("Rates within windows", "", rates(d.Rates))
 	p.part("Configuration", "", pairs("Options as resolved", c.Config))
 	machine := `<p class="note">The machine is unknown.</p>`
 	if c.Environment >= 0 {
@@ -169,25 +167,6 @@ func figures(c *Cell) *doc.Doc {
 	}
 	out.Append(tables.Figures(caption, c.Shown, names))
 	return out
-}
-
-// slowdowns draws how much each class of traffic is slowed by the others.
-func slowdowns(figures []result.ClassFigures) string {
-	var names []string
-	var bars []Bar
-	for _, f := range figures {
-		if !slices.Contains(names, f.Class) {
-			names = append(names, f.Class)
-		}
-		if f.Slowdown != nil {
-			bars = append(bars, Bar{
-				Label: f.Class + " " + f.Metric, Text: format.Value(*f.Slowdown),
-				Value: f.Slowdown.Median, Class: fmt.Sprintf("s%d", slices.Index(names, f.Class)%8),
-			})
-		}
-	}
-	return Bars("slowdowns", "How many times worse a class is with the others than alone; 1, the "+
-		"dashed line, is no difference", 1, bars)
 }
 
 // spectrumShares are the percentiles of the tables of spectra.
@@ -322,35 +301,6 @@ func unrounded(v float64) string {
 		return strconv.FormatFloat(v, 'g', -1, 64)
 	}
 	return string(all)
-}
-
-// rates has the operations per second in each part of each window.
-func rates(rates [][]float64) *doc.Doc {
-	out := new(doc.Doc)
-	if len(rates) == 0 {
-		return out
-	}
-	names := []string{"repeat"}
-	for i := range rates[0] {
-		names = append(names, ">"+strconv.Itoa(i+1))
-	}
-	t := doc.NewTable(names...)
-	for i, list := range rates {
-		row := []any{strconv.Itoa(i)}
-		for j := range rates[0] {
-			rate := 0.0
-			if j < len(list) {
-				rate = list[j]
-			}
-			row = append(row, tables.Magnitude(rate))
-		}
-		t.Row(row...)
-	}
-	fold := &doc.Fold{Title: "Operations per second in each part of each window, as a table"}
-	fold.Line("Rates")
-	fold.Add(t)
-	out.Add(fold)
-	return out
 }
 
 // flat returns the fields of a value, which nested fields have with dots in their names.

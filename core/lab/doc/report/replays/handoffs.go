@@ -26,6 +26,6 @@ func Handoffs(list []analyze.Handoff, first int, look func(cell int) int) templa
 		bars = append(bars, cellpage.Bar{Label: h.Cell, Text: text, Value: *h.BulkShare, Low: h.Low,
 			High: h.High, Class: fmt.Sprintf("s%d", look(cell)), Cell: &cell})
 	}
-	return template.HTML(cellpage.Bars("", "Rate of hand-offs in pages over that in bulk, the "+
+	return template.HTML(cellpage.Bars("Rate of hand-offs in pages over that in bulk, the "+
 		"dashed line, with 95% intervals", 1, bars))
 }
