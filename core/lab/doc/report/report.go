@@ -272,15 +272,15 @@ func (b *builder) describe() {
 		}
 	}
 	for i, s := range b.sets {
+		for _, tool := range s.Tools() {
+			add(&versions, tool.Version)
+		}
 		for c := range s.Cells {
 			cell := &s.Cells[c]
 			if cell.Status == set.Published {
 				add(&machines, "published figures")
 			} else if m := format.MachineOf(s.Machine(cell).Identity); m != "" {
 				add(&machines, m)
-			}
-			for _, version := range b.overviews[b.first[i]+c].Versions {
-				add(&versions, version)
 			}
 			if at := cell.StartedAt; !at.IsZero() {
 				from = earliest(from, at)

@@ -18,7 +18,6 @@ type trustRow struct {
 	Unit, Limit        string
 	Judged, Failed     int
 	Dots               []dot
-	Bins               []bin // instead of too many dots
 }
 
 type dot struct {
@@ -26,13 +25,6 @@ type dot struct {
 	X, Y       float64 // percent, and pixels
 	OK         bool
 	Text       string
-}
-
-// bin is the number of cells in a section of the axis.
-type bin struct {
-	X, W, Opacity float64
-	Over          bool
-	Text          string
 }
 
 // measures lists the checks that are shown.
@@ -50,7 +42,7 @@ var measures = []struct{ check, title, help, unit string }{
 		"share of time for which spinning threads were off their processors", "share"},
 }
 
-// dotsShown is the largest number of cells that are drawn as dots.
+// dotsShown is the largest number of cells that are drawn: those with the largest values.
 const dotsShown = 400
 
 // trustRows draws the cells of each measure on a logarithmic axis of the value over its limit, from
@@ -80,7 +72,8 @@ func (b *builder) trustRows() []trustRow {
 			continue
 		}
 		if row.Judged > dotsShown {
-			row.bin()
+			slices.SortStableFunc(row.Dots, func(x, y dot) int { return cmp.Compare(y.X, x.X) })
+			row.Dots = row.Dots[:dotsShown]
 		}
 		rows = append(rows, row)
 	}
@@ -103,26 +96,6 @@ const limitAt = 50
 func limitScale(ratio float64) float64 {
 	const decades = 2 // on each side
 	return limitAt + limitAt*max(-1, min(1, math.Log10(max(ratio, 1e-9))/decades))
-}
-
-// bin replaces the dots by counts in sections of the axis.
-func (r *trustRow) bin() {
-	const n = 40
-	var counts [n]int
-	for _, d := range r.Dots {
-		counts[min(n-1, int(d.X/100*n))]++
-	}
-	maxCount := slices.Max(counts[:])
-	for i, count := range counts {
-		if count > 0 {
-			r.Bins = append(r.Bins, bin{
-				X: 100 * float64(i) / n, W: 100.0 / n, Opacity: 0.2 + 0.8*float64(count)/
-					float64(maxCount),
-				Over: i >= n/2, Text: format.Count(count, "cell"),
-			})
-		}
-	}
-	r.Dots = nil
 }
 
 func measureText(value float64, unit string) string {

@@ -31,20 +31,17 @@ func (e *measurements) overheads() []Overhead {
 // average.
 func (e *measurements) flushOverhead() []Overhead {
 	policy := fmt.Sprintf("--flush %s", e.cfg.Flush)
-	if e.stages != nil {
-		wait := e.stages.Spreads[1].Mean
-		return []Overhead{{Name: "flush", PerOp: wait, Share: wait / e.stages.Whole.Mean,
-			Message: fmt.Sprintf(
-				"a forwarded request waits %s for its doorbell (%s), %.1f%% of a remote "+
-					"request's time",
-				format.Time(wait), policy, 100*wait/e.stages.Whole.Mean)}}
-	}
+	stages, at := e.stages, 1
+	what := "a forwarded request waits %s for its doorbell (%s), %.1f%% of a remote request's time"
 	if e.direct != nil && e.direct.Halves == "" && e.cfg.Flush == config.FlushLoop {
-		wait := e.direct.Spreads[slices.Index(e.direct.Names, record.StageFlush)].Mean
-		return []Overhead{{Name: "flush", PerOp: wait, Share: wait / e.direct.Whole.Mean,
-			Message: fmt.Sprintf(
-				"a reply waits %s until it is posted (%s), %.1f%% of an operation's time",
-				format.Time(wait), policy, 100*wait/e.direct.Whole.Mean)}}
+		stages, at = e.direct, slices.Index(e.direct.Names, record.StageFlush)
+		what = "a reply waits %s until it is posted (%s), %.1f%% of an operation's time"
+	}
+	if stages != nil {
+		wait := stages.Spreads[at].Mean
+		share := wait / stages.Whole.Mean
+		return []Overhead{{Name: "flush", PerOp: wait, Share: share,
+			Message: fmt.Sprintf(what, format.Time(wait), policy, 100*share)}}
 	}
 	turnaround, busy := e.phases[record.PhaseTurnaround].Mean, e.loops-e.emptyLoops
 	if turnaround == 0 || busy <= 0 {

@@ -19,7 +19,6 @@ type Overview struct {
 	Checks []result.Finding
 	// Rates are the operations per second in each slice of each repeat.
 	Rates    [][]float64
-	Versions []string // of the commands that measured
 	Analysis *analyze.Analysis
 	// Start has the phases of a start of the ranks, and Made counts the connections of the side
 	// that has most.
@@ -66,7 +65,6 @@ func Read(s *set.Set, c *set.Cell) Details {
 		run.Repeats = nil
 		d.results = append(d.results, &run)
 		repeats = append(repeats, r.Repeats...)
-		d.Versions = append(d.Versions, r.Tool.Version)
 		d.Checks = append(d.Checks, r.Checks...)
 		d.Rates = append(d.Rates, ratesOf(r)...)
 	}
