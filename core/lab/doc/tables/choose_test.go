@@ -87,8 +87,8 @@ func newAnswerSet(t *testing.T, dir string, s *set.Set) *answerSet {
 // source names what was measured, where and when.
 func (a *answerSet) source() string {
 	return fmt.Sprintf("%s; `%s`, version %s, revision %.8s, %s",
-		format.MachineOf(a.Machine(&a.Cells[0]).Identity), a.dir, a.first.Tool.Version, a.first.Tool.Revision,
-		a.first.StartedAt.Format(time.DateOnly))
+		format.MachineOf(a.Machine(&a.Cells[0]).Identity), a.dir, a.first.Tool.Version,
+		a.first.Tool.Revision, a.first.StartedAt.Format(time.DateOnly))
 }
 
 // rows returns the cells with these options by transport.

@@ -18,7 +18,7 @@ func mesh(out *doc.Doc, r *result.Result) {
 	if !r.Config.Mesh() {
 		return
 	}
-	if list, err := result.RankLoopsOf(r.Repeats); err == nil && len(list) > 0 { // else a check tells
+	if list, err := result.RankLoopsOf(r.Repeats); err == nil && len(list) > 0 {
 		loopEvents(out, list, maxRanks)
 	}
 	phases(out, r.Repeats)

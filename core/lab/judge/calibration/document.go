@@ -87,8 +87,8 @@ type Estimate struct {
 	High  *float64 `json:"high,omitempty"`
 }
 
-// UnmarshalJSON refuses an interval with one bound, the only thing that users of conclusions rely on:
-// their figures follow from the experiments.
+// UnmarshalJSON refuses an interval with one bound, because users of conclusions rely on both. The
+// figures follow from the experiments.
 func (e *Estimate) UnmarshalJSON(text []byte) error {
 	type plain Estimate
 	if err := json.Unmarshal(text, (*plain)(e)); err != nil {

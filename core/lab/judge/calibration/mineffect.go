@@ -72,8 +72,8 @@ func Along(found []Found, s *set.Set, axis string, o compare.Options) (*compare.
 	return ranking, nil
 }
 
-// Diff compares two sets as [compare.Diff] does. Changes must exceed the minimum effect, which is from
-// the calibrations of the sets' machines.
+// Diff compares two sets as [compare.Diff] does. Changes must exceed the minimum effect, which is
+// from the calibrations of the sets' machines.
 func Diff(found []Found, old, new *set.Set, o compare.Options) (*compare.Report, error) {
 	repeats := Repeats(compare.OptionNames(o.Ignore, old, new), old, new)
 	share, from := MinEffectOf(found, repeats, o.Floor)

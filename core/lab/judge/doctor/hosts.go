@@ -61,8 +61,8 @@ func Compare(hosts []Host) ([]Finding, error) {
 		}
 	}
 	if len(findings) == 0 {
-		findings = append(findings, Finding{Name: "hosts", Value: "the same on " + format.List(names),
-			Status:  OK,
+		findings = append(findings, Finding{Name: "hosts", Status: OK,
+			Value:   "the same on " + format.List(names),
 			Meaning: "Ranks find the same on each host."})
 	}
 	return findings, nil
