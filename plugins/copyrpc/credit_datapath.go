@@ -38,11 +38,25 @@ func (w *worker) seekCredit(p *peer) {
 }
 
 // restoreFrom takes credit from a word. A word that is being written is ignored: the next
-// look finds it.
+// look finds it. So is the last one, whose 32-bit counts look like new ones once the connection has
+// moved 64 GiB.
 func (w *worker) restoreFrom(p *peer, d doubleWord) {
 	word, whole := d.load()
-	if whole && !p.restore(uint32(word), uint32(word>>32)) {
+	if !whole || word == p.lastCredit {
+		return
+	}
+	p.lastCredit = word
+	if !p.restore(uint32(word), uint32(word>>32)) {
 		w.cutOff(p)
+	}
+}
+
+// takeCredit takes the credit of all peers before it is too old for restoreFrom.
+func (w *worker) takeCredit() {
+	for _, p := range w.byCookie {
+		if p.state == up && !w.settings.readsCredit {
+			w.restoreFrom(p, p.credit)
+		}
 	}
 }
 

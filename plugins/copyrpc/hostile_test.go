@@ -128,6 +128,35 @@ func TestForgedCreditWord(t *testing.T) {
 	require.ErrorIs(t, err, transport.ErrCorrupt)
 }
 
+// TestOldCreditWord lets a connection move so much that the word of credit, written long ago, looks
+// like new credit: forged, or valid by chance.
+func TestOldCreditWord(t *testing.T) {
+	for _, units := range []uint64{1<<31 + 1, 1<<32 - 1} {
+		a, _ := connected(t, small, soft())
+		p := a.peers.ByID[0]
+		p.peerReleased += units * unit
+		p.written = p.peerReleased + 2*unit
+		p.cursor.start, p.cursor.next = p.written, p.written
+		released := p.peerReleased
+		a.seekCredit(p)
+		require.Equal(t, up, p.state)
+		require.Equal(t, released, p.peerReleased)
+	}
+}
+
+// TestCreditIsTakenInTime checks that Poll takes credit that came by itself, though none is short.
+func TestCreditIsTakenInTime(t *testing.T) {
+	a, _ := connected(t, small, soft())
+	p := a.peers.ByID[0]
+	p.written += 2 * unit
+	p.credit.store(packCredit(unit, 0))
+	for range lookInterval {
+		_, err := a.Poll(nil)
+		require.NoError(t, err)
+	}
+	require.EqualValues(t, unit, p.peerReleased)
+}
+
 func TestForgedAddresses(t *testing.T) {
 	a, b := connected(t, small, soft())
 	options, err := transport.ParseOptions(schema, soft())

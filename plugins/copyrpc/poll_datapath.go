@@ -8,9 +8,10 @@ import (
 	"transportbench/core/transport"
 )
 
-// managerInterval is the number of polls between two looks for datagrams while all
-// connections are up: a peer may have lost the last datagram and still wait for it.
-const managerInterval = 1 << 10
+// lookInterval is the number of polls between two looks for credit that came by itself, and for
+// datagrams while all connections are up: a peer may have lost the last datagram and still wait for
+// it.
+const lookInterval = 1 << 10
 
 // Poll implements [transport.Worker].
 func (w *worker) Poll(events []transport.Event) (n int, err error) {
@@ -23,8 +24,9 @@ func (w *worker) Poll(events []transport.Event) (n int, err error) {
 	if len(w.held) > 0 {
 		w.releaseHeld()
 	}
-	if w.polls++; w.manager.pending > 0 || w.polls%managerInterval == 0 {
+	if w.polls++; w.manager.pending > 0 || w.polls%lookInterval == 0 {
 		w.manager.progress()
+		w.takeCredit()
 	}
 	if ticks := w.endpoint.ticks.Load(); ticks != w.seenTicks {
 		w.seenTicks = ticks

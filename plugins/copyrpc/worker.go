@@ -108,6 +108,7 @@ type peer struct {
 	sent         uint32 // batches written
 	returned     uint32 // of their receives, known to be posted again
 	readPending  bool   // an RDMA READ of the peer's position is in flight
+	lastCredit   uint64 // word of credit that was taken last
 
 	// The receive ring.
 	receiveRing  []byte
