@@ -26,7 +26,7 @@ type workerAddress struct {
 	Pairs     string        `json:"pairs"` // the option queue-pairs
 }
 
-const wireVersion = 3
+const wireVersion = 4
 
 func (w *worker) newAddress() workerAddress {
 	s := &w.settings

@@ -20,15 +20,16 @@
 //  2. worker.Flush visits the peers that were posted to. worker.writeOpen fills in the
 //     header of the open batch and posts one rdma.SendRequest: a WRITE WITH IMMEDIATE
 //     from the send ring to the same offset of the peer's receive ring. The immediate is
-//     the number of 32-byte units by which the ring advances. If the peer has no receive
-//     left, or an earlier batch waits, worker.write queues the batch and Poll retries.
+//     the number of 32-byte units by which the ring advances. On the soft device, writeLone
+//     gives a batch of one short message a shorter header. If the peer has no receive left,
+//     or an earlier batch waits, worker.write queues the batch and Poll retries.
 //  3. The device copies the bytes, consumes a receive of the peer's shared receive queue
 //     and adds a completion to the peer's completion queue.
 //  4. The peer's worker.Poll calls collect, which polls the completion queue. arrive adds
 //     the immediate to peer.arrived.
 //  5. parse reads the new bytes: readHeader reads the batch header, with the
-//     credit in it, and accept turns each message into an Event. The payload stays in the
-//     receive ring; nothing is copied.
+//     credit in it, and accept turns each message into an Event. deliverLone does it for what
+//     writeLone has written. The payload stays in the receive ring; nothing is copied.
 //  6. The reply takes the same path back: Post appends it to the replier's send ring
 //     under the call's number, with responseBit set. It needs no credit because the
 //     caller promised the room.

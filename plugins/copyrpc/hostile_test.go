@@ -57,9 +57,9 @@ func (w *worker) writeRaw(t testing.TB, content []byte, immediate uint32) {
 	require.NoError(t, err)
 }
 
-func batchOf(returned, receives, count, length uint32, messages ...byte) []byte {
+func batchOf(returned, receives, count uint32, messages ...byte) []byte {
 	b := make([]byte, headerSize)
-	putHeader(b, returned, receives, count, length)
+	putHeader(b, returned, receives, count)
 	return append(b, messages...)
 }
 
@@ -68,26 +68,38 @@ func message(id, length uint32) []byte {
 		byte(length >> 8), byte(length >> 16), byte(length >> 24)}
 }
 
+// lone is a lone message without payload, behind what its batch does not write.
+func lone(id, length, returned, receives uint32) []byte {
+	b := make([]byte, headerSize)
+	return binary.LittleEndian.AppendUint64(b, packLone(uint64(id)|uint64(length)<<32, returned,
+		receives))
+}
+
 func TestPeersThatBreakTheProtocol(t *testing.T) {
 	for name, c := range map[string]struct {
 		content   []byte
 		immediate uint32
 	}{
-		"more than the ring":        {nil, 1 << 20},
-		"no messages":               {batchOf(0, 0, 0, 16), 1},
-		"shorter than its header":   {batchOf(0, 0, 1, 8), 1},
-		"longer than what was sent": {batchOf(0, 0, 1, 64, message(0, 0)...), 1},
-		"a message over its batch":  {batchOf(0, 0, 1, 32, message(0, 1000)...), 1},
-		"a message of 4 GiB":        {batchOf(0, 0, 1, 32, message(0, 1<<32-1)...), 1},
-		"more messages than fit": {batchOf(0, 0, 3, 32,
-			append(message(0, 0), message(1, 0)...)...), 1},
-		"a call out of range": {batchOf(0, 0, 1, 24, message(1000, 0)...), 1},
-		"a call twice": {batchOf(0, 0, 2, 32,
+		"more than the ring":    {nil, 1 << 20},
+		"no messages":           {batchOf(0, 0, 0), 1},
+		"more than was sent":    {batchOf(0, 0, 1, message(0, 24)...), 1},
+		"a message of 4 GiB":    {batchOf(0, 0, 1, message(0, 1<<32-1)...), 1},
+		"a call out of range":   {batchOf(0, 0, 1, message(1000, 0)...), 1},
+		"a response to no call": {batchOf(0, 0, 1, message(responseBit|1, 0)...), 1},
+		"more messages than were sent": {batchOf(0, 0, 3,
+			append(message(0, 0), message(1, 8)...)...), 1},
+		"a call twice": {batchOf(0, 0, 2,
 			append(message(3, 0), message(3, 0)...)...), 1},
-		"a response to no call":      {batchOf(0, 0, 1, 24, message(responseBit|1, 0)...), 1},
-		"credit that was never used": {batchOf(99, 0, 1, 24, message(0, 0)...), 1},
-		"receives never consumed":    {batchOf(0, 99, 1, 24, message(0, 0)...), 1},
-		"padding beyond the write":   {batchOf(0, 0, paddingCount, 16), 1},
+		"credit that was never used": {batchOf(99, 0, 1, message(0, 0)...), 1},
+		"receives never consumed":    {batchOf(0, 99, 1, message(0, 0)...), 1},
+		"padding beyond the write":   {batchOf(0, 0, paddingCount), 1},
+		"lone: no room":              {lone(0, 0, 0, 0), loneMessage},
+		"lone: more than was sent":   {lone(0, 17, 0, 0), loneMessage + 1},
+		"lone: a call out of range":  {lone(1000, 0, 0, 0), loneMessage + 1},
+		"lone: a response to no call": {lone(responseBit|1, 0, 0, 0),
+			loneMessage + 1},
+		"lone: credit never used":       {lone(0, 0, 99, 0), loneMessage + 1},
+		"lone: receives never consumed": {lone(0, 0, 0, 99), loneMessage + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := connected(t, small, soft())
@@ -205,9 +217,10 @@ func TestForgedAddresses(t *testing.T) {
 
 // FuzzHostileRing lets a peer write any bytes to a ring and announce any length.
 func FuzzHostileRing(f *testing.F) {
-	f.Add(batchOf(0, 0, 1, 24, message(0, 0)...), uint32(1), uint8(0))
-	f.Add(batchOf(0, 0, paddingCount, 16), uint32(2048), uint8(3))
-	f.Add(batchOf(1, 1, 2, 48, append(message(0, 8), message(1, 0)...)...), uint32(2), uint8(1))
+	f.Add(batchOf(0, 0, 1, message(0, 0)...), uint32(1), uint8(0))
+	f.Add(batchOf(0, 0, paddingCount), uint32(2048), uint8(3))
+	f.Add(lone(0, 5, 0, 0), loneMessage+1, uint8(1))
+	f.Add(batchOf(1, 1, 2, append(message(0, 8), message(1, 0)...)...), uint32(2), uint8(1))
 	f.Fuzz(func(t *testing.T, content []byte, immediate uint32, calls uint8) {
 		a, b := connected(t, small, soft())
 		call := []transport.Op{{Kind: transport.OpCall, Payload: make([]byte, 100)}}
@@ -238,8 +251,8 @@ func FuzzHostileRing(f *testing.F) {
 func TestGuessedDatagrams(t *testing.T) {
 	a, b := connected(t, small, soft())
 	datagram := func(kind uint32, from, to uint64) []byte {
-		d := make([]byte, 16, datagramHeader)
-		putHeader(d, datagramMagic, kind, uint32(from), uint32(from>>32))
+		d := binary.LittleEndian.AppendUint64(nil, datagramMagic|uint64(kind)<<32)
+		d = binary.LittleEndian.AppendUint64(d, from)
 		d = binary.LittleEndian.AppendUint64(d, to)
 		return append(d, make([]byte, datagramHeader-len(d))...)
 	}
@@ -265,11 +278,9 @@ func FuzzDatagram(f *testing.F) {
 	f.Add([]byte("not one of ours"), uint8(kindHello))
 	f.Fuzz(func(t *testing.T, tail []byte, kind uint8) {
 		a, b := connected(t, small, soft())
-		header := make([]byte, 24, 24+len(tail))
-		putHeader(header, datagramMagic, uint32(kind), uint32(a.nonce), uint32(a.nonce>>32))
-		copy(header[16:], []byte{byte(b.nonce), byte(b.nonce >> 8), byte(b.nonce >> 16),
-			byte(b.nonce >> 24),
-			byte(b.nonce >> 32), byte(b.nonce >> 40), byte(b.nonce >> 48), byte(b.nonce >> 56)})
+		header := binary.LittleEndian.AppendUint64(nil, datagramMagic|uint64(kind)<<32)
+		header = binary.LittleEndian.AppendUint64(header, a.nonce)
+		header = binary.LittleEndian.AppendUint64(header, b.nonce)
 		b.manager.handle(append(header, tail...))
 		var events [4]transport.Event
 		_, err := b.Poll(events[:])

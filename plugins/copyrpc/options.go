@@ -141,6 +141,7 @@ type settings struct {
 	credit         string // creditPiggyback, creditImmediate or creditRead
 	readsCredit    bool   // credit is creditRead
 	notifiesCredit bool   // credit is creditImmediate
+	lone           bool   // packLone has room for the numbers of a connection
 	keepalive      time.Duration
 }
 
@@ -218,6 +219,8 @@ func (s *settings) resolveRing(ring, inFlight, payload int) error {
 	// and leave room for the calls, one padding batch and the eighth that may be unreported.
 	a := int(s.allowance)
 	s.calls = min(2*inFlight, ring/2/a, (ring*7/8-2*a)*2/3/a)
+	s.lone = s.calls <= maxLoneCalls && s.batches <= maxLoneReceives &&
+		s.ring/unit <= maxLoneReturned
 	s.callSpace = s.ring - uint64(s.calls+1)*s.allowance
 	s.payload = int(s.allowance) - headerSize - messageHeader
 	return nil

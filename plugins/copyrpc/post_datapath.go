@@ -1,6 +1,8 @@
 package copyrpc
 
 import (
+	"encoding/binary"
+
 	"transportbench/core/fabric/rdma"
 	"transportbench/core/transport"
 )
@@ -75,7 +77,8 @@ func (w *worker) append(p *peer, id uint32, payload []byte, available uint64) bo
 	size := w.settings.ring
 	space := messageSpace(len(payload))
 	at, ok := p.cursor.fits(space, size)
-	if end := roundUp(at + space); !ok || end-p.peerReleased > available {
+	if end := roundUp(at + space); !ok || end-p.peerReleased > available ||
+		p.openCount == maxMessages {
 		return w.appendSlow(p, id, payload, available)
 	}
 	p.cursor.next = at + space
@@ -85,9 +88,12 @@ func (w *worker) append(p *peer, id uint32, payload []byte, available uint64) bo
 	return true
 }
 
-// appendSlow is append for a message that does not fit before the end of the ring, or for
-// which there may be no room.
+// appendSlow is append for a message that does not fit before the end of the ring or into the
+// batch, or for which there may be no room.
 func (w *worker) appendSlow(p *peer, id uint32, payload []byte, available uint64) bool {
+	if p.openCount == maxMessages {
+		return false // until the next Flush
+	}
 	size := w.settings.ring
 	to := p.cursor.put(messageSpace(len(payload)), size)
 	if to.end()-p.peerReleased > available {
@@ -165,14 +171,35 @@ func (w *worker) writeOpen(p *peer) bool {
 		return false
 	}
 	b := p.openBatch()
-	w.prepareBatch(p, &b, &w.requests[0])
-	if n, _ := p.qp.PostSend(w.requests[:1]); n == 0 {
-		return false
+	if b.count != 1 || !w.writeLone(p, &b) {
+		w.prepareBatch(p, &b, &w.requests[0])
+		if n, _ := p.qp.PostSend(w.requests[:1]); n == 0 {
+			return false
+		}
 	}
 	p.startBatch()
 	w.counts.doorbells++
 	w.wrote(p, &b)
 	p.tell(1)
+	return true
+}
+
+// writeLone writes a batch of one short message with one header; see packLone. It returns false if
+// the batch has to be written as others are.
+func (w *worker) writeLone(p *peer, b *batch) bool {
+	if b.length > p.maxLone || p.unsignaled+1 >= w.settings.signalInterval {
+		return false
+	}
+	offset := b.start&(w.settings.ring-1) + headerSize
+	header := p.sendRing[offset:]
+	message := binary.LittleEndian.Uint64(header)
+	binary.LittleEndian.PutUint64(header, packLone(message, uint32(p.released/unit), p.consumed))
+	if !p.inline.WriteInline(batchID, p.localRing+offset, b.length-headerSize,
+		p.remoteRing+offset, p.remoteKey, loneMessage+b.span/unit) {
+		binary.LittleEndian.PutUint64(header, message)
+		return false
+	}
+	p.unsignaled++
 	return true
 }
 
@@ -231,7 +258,7 @@ func (w *worker) peerReceives(p *peer) uint32 {
 // released by now.
 func (w *worker) prepareBatch(p *peer, b *batch, r *rdma.SendRequest) {
 	offset := b.start & (w.settings.ring - 1)
-	putHeader(p.sendRing[offset:], uint32(p.released/unit), p.consumed, b.count, b.length)
+	putHeader(p.sendRing[offset:], uint32(p.released/unit), p.consumed, b.count)
 	r.ID = batchID
 	r.Opcode = rdma.WriteWithImmediate
 	r.Local = p.localRing + offset

@@ -10,14 +10,14 @@ import "encoding/binary"
 const (
 	unit = 32 // bytes; immediates and credits count in units
 
-	// A batch header.
-	headerReturned = 0  // u32: units that the sender has released of the opposite ring, in all
-	headerReceives = 4  // u32: receives that it has consumed of the opposite direction, in all
-	headerCount    = 8  // u32: messages, or paddingCount
-	headerLength   = 12 // u32: bytes of the batch with its header
-	headerSize     = 16
+	// A batch header. A batch ends with its last message.
+	headerReturned = 0 // u32: units that the sender has released of the opposite ring, in all
+	headerReceives = 4 // u16: receives that it has consumed of the opposite direction, in all
+	headerCount    = 6 // u16: messages, or paddingCount
+	headerSize     = 8
 
-	paddingCount = ^uint32(0)
+	maxMessages  = 1<<16 - 2 // of a batch
+	paddingCount = 1<<16 - 1
 
 	// A message header.
 	messageID     = 0 // u32: the call number, and responseBit
@@ -27,9 +27,25 @@ const (
 
 	responseBit = 1 << 31
 
+	// A short message that is alone in its batch may have this one header: where that of the
+	// message would be, with nothing written before it. So 48 bytes fit into one cache line over
+	// the soft device.
+	loneLength   = 0  // 9 bits
+	loneID       = 9  // 14 bits
+	loneResponse = 23 // 1 bit
+	loneReceives = 24 // 15 bits, as headerReceives
+	loneReturned = 39 // 25 bits, as headerReturned
+
+	maxLone         = 1<<9 - 1 // bytes of the payload
+	maxLoneCalls    = 1 << 14
+	maxLoneReceives = 1<<14 - 1 // that can return at once
+	maxLoneReturned = 1<<24 - 1 // units that can return at once
+	maxLoneUnits    = (headerSize + messageHeader + maxLone + unit - 1) / unit
+
 	// An immediate is the number of units to advance, or one of these.
 	farewell     = ^uint32(0)
-	creditNotice = ^uint32(0) - 1 // credit has arrived by itself
+	creditNotice = ^uint32(0) - 1  // credit has arrived by itself
+	loneMessage  = ^uint32(0x7fff) // plus units: a lone message
 )
 
 // messageSpace returns the bytes that a message takes in a batch.
@@ -48,10 +64,28 @@ func putMessage(b []byte, id uint32, payload []byte) {
 	copy(b[messageHeader:], payload)
 }
 
-func putHeader(b []byte, returned, receives, count, length uint32) {
-	_ = b[headerSize-1]
-	binary.LittleEndian.PutUint64(b, uint64(returned)|uint64(receives)<<32)
-	binary.LittleEndian.PutUint64(b[headerCount:], uint64(count)|uint64(length)<<32)
+func putHeader(b []byte, returned, receives, count uint32) {
+	binary.LittleEndian.PutUint64(b, uint64(returned)|uint64(uint16(receives))<<(8*headerReceives)|
+		uint64(count)<<(8*headerCount))
+}
+
+// packLone returns the header of a lone message. message is its header in a batch.
+func packLone(message uint64, returned, receives uint32) uint64 {
+	return message>>32 | message&(maxLoneCalls-1)<<loneID | message>>31&1<<loneResponse |
+		uint64(receives&(2*maxLoneReceives+1))<<loneReceives | uint64(returned)<<loneReturned
+}
+
+// unpackLone returns what packLone has packed, except credit.
+func unpackLone(word uint64) (id uint32, length uint64) {
+	return uint32(word>>loneID)&(maxLoneCalls-1) | uint32(word>>loneResponse)<<31,
+		word & maxLone
+}
+
+// loneCredit returns the credit of a lone message, given what is known of it.
+func loneCredit(word uint64, units, receives uint32) (newUnits, newReceives uint32) {
+	const u, r = 32 - (64 - loneReturned), 32 - (loneReturned - loneReceives)
+	return units + uint32(int32((uint32(word>>loneReturned)-units)<<u)>>u),
+		receives + uint32(int32((uint32(word>>loneReceives)-receives)<<r)>>r)
 }
 
 // cursor is the position of a producer in its ring.

@@ -92,6 +92,8 @@ type peer struct {
 	connected bool // the queue pair is connected to the peer's, perhaps not yet vice versa
 	cookie    int  // index in worker.byCookie, and of its memory in the region
 	qp        rdma.QueuePair
+	inline    rdma.InlineWriter // qp, or nil
+	maxLone   uint32            // bytes of the longest batch that writeLone takes
 
 	// The send ring, and the peer's receive ring that it is written to.
 	sendRing     []byte
@@ -116,7 +118,6 @@ type peer struct {
 	parsed       uint64 // everything before is delivered
 	released     uint64 // everything before is released
 	messagesLeft uint32 // messages of the current batch that are not delivered
-	batchEnd     uint64 // of the current batch
 	consumed     uint32 // receives that the peer consumed
 	toldReleased uint64 // released as of the last report to the peer
 	toldConsumed uint32 // consumed as of the last report to the peer
@@ -287,6 +288,10 @@ func (w *worker) newPeer(id transport.PeerID, nonce uint64) (*peer, error) {
 		Type: rdma.ReliableConnected, Completions: w.cq, Shared: w.srq, SendDepth: s.sendDepth,
 		MaxInline: s.inline, Cookie: uint32(cookie)}); err != nil {
 		return nil, err
+	}
+	if inline, ok := p.qp.(rdma.InlineWriter); ok && s.lone {
+		p.inline = inline
+		p.maxLone = uint32(min(s.inline+headerSize, headerSize+messageHeader+maxLone))
 	}
 	w.byCookie = append(w.byCookie, p)
 	return p, nil

@@ -350,6 +350,14 @@ type QueuePair interface {
 	Close() error
 }
 
+// InlineWriter is implemented by queue pairs that post the most frequent request of a ring
+// transport with less work than PostSend.
+type InlineWriter interface {
+	// WriteInline posts an unsignaled inline WRITE WITH IMMEDIATE. If it returns false, PostSend
+	// posts the request, or tells why it does not.
+	WriteInline(id, local uint64, length uint32, remote uint64, remoteKey, immediate uint32) bool
+}
+
 // ConnectOptions are the parameters of an RC connection (ibv_qp_attr). Zero values are the
 // defaults.
 type ConnectOptions struct {

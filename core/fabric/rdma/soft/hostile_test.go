@@ -49,7 +49,7 @@ func hostilePair(t testing.TB, kind rdma.QueuePairType) (a, b *queuePair,
 // The peer must not fault, and nothing may be written outside of its registered memory.
 func FuzzHostileWire(f *testing.F) {
 	slot := make([]byte, 64)
-	binary.LittleEndian.PutUint64(slot, packSlot(1, rdma.WriteWithImmediate, slotRetries, slotLong))
+	binary.LittleEndian.PutUint64(slot, packSlot(1, rdma.WriteWithImmediate, 0, slotLong))
 	binary.LittleEndian.PutUint32(slot[slotLength:], 1<<31)
 	f.Add(false, uint16(wireSlots), slot)
 	f.Add(false, uint16(wireHead), []byte{255, 255, 255, 255, 255, 255, 255, 255})

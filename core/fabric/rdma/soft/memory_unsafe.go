@@ -67,11 +67,16 @@ func copyShort(to, from words, n uint64) {
 		*(*uint64)(unsafe.Add(t, 16)), *(*uint64)(unsafe.Add(t, 24)) = c, d
 		t, f = unsafe.Add(t, 32), unsafe.Add(f, 32)
 	}
-	for ; n >= 8; n -= 8 {
+	if n&16 != 0 {
+		a, b := *(*uint64)(f), *(*uint64)(unsafe.Add(f, 8))
+		*(*uint64)(t), *(*uint64)(unsafe.Add(t, 8)) = a, b
+		t, f = unsafe.Add(t, 16), unsafe.Add(f, 16)
+	}
+	if n&8 != 0 {
 		*(*uint64)(t) = *(*uint64)(f)
 		t, f = unsafe.Add(t, 8), unsafe.Add(f, 8)
 	}
-	for i := range n {
+	for i := range n & 7 {
 		*(*byte)(unsafe.Add(t, i)) = *(*byte)(unsafe.Add(f, i))
 	}
 }

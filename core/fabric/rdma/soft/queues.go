@@ -93,13 +93,16 @@ type queuePair struct {
 	refusing bool // has refused a message and takes no more
 
 	// The own wire, on which messages arrive.
-	segment  *shm.Segment
-	wire     words
-	slots    slots
-	nonce    uint64
-	claimed  bool   // RC: the peer of Connect is known to have claimed the wire
-	received uint64 // messages taken
-	reported uint64 // of them, reported in wireHead
+	segment    *shm.Segment
+	wire       words
+	slots      slots
+	nonce      uint64
+	claimed    bool        // RC: the peer of Connect is known to have claimed the wire
+	received   uint64      // messages taken
+	reported   uint64      // of them, reported in wireHead
+	receivedTo writeTarget // of the last WRITE with a payload in its slot
+	// Offset of the last line of a slot that the last message needed; 64 at most.
+	lastLine uintptr
 	// Unix ns at which the next message first found no receive; 0 if it did not
 	notReadySince int64
 
@@ -111,15 +114,15 @@ type queuePair struct {
 	posted, scanned, retired uint64
 
 	// RC: the peer and its wire.
-	peer       peerLink
-	peerNonce  uint64
-	options    rdma.ConnectOptions
-	retryFlags uint8  // the receiver-not-ready retry count, as flags of a slot
-	sent       uint64 // messages put on the peer's wire
-	taken      uint64 // of them, known to be taken by the peer
-	deferred   uint64 // messages before this one take effect only when the peer takes them
-	signaled   int    // signaled requests from scanned on
-	waiting    int    // pending READs from scanned on
+	peer      peerLink
+	peerNonce uint64
+	options   rdma.ConnectOptions
+	sent      uint64      // messages put on the peer's wire
+	taken     uint64      // of them, known to be taken by the peer
+	deferred  uint64      // messages before this one take effect only when the peer takes them
+	sentTo    writeTarget // of the last WRITE with a payload in its slot
+	signaled  int         // signaled requests from scanned on
+	waiting   int         // pending READs from scanned on
 
 	copies, copiedBytes, syscalls uint64 // see WorkOf
 
@@ -273,7 +276,7 @@ func (q *queuePair) Connect(remote rdma.Endpoint, options rdma.ConnectOptions) e
 		return errors.Join(err, q.device.closeLink(&l))
 	}
 	q.peer, q.options = l, options
-	q.retryFlags = uint8(options.ReceiverNotReadyRetries) << slotRetries
+	l.wire.store32(wireRetries, uint32(options.ReceiverNotReadyRetries))
 	q.peerNonce = remote.Soft.Nonce
 	return nil
 }

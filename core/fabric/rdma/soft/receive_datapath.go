@@ -6,13 +6,14 @@ import (
 	"transportbench/core/fabric/rdma"
 )
 
-// arrived reports whether the next message is there. It loads the second line of the slot
-// together with the first because loading it afterwards would take as long again.
+// arrived reports whether the next message is there. If the last one had two lines, it loads the
+// second line of the slot together with the first, because loading it afterwards would take as long
+// again.
 func (q *queuePair) arrived() bool {
 	at := q.slots.offset(q.received)
-	q.wire.prefetch(at + 64)
-	// pairs with the stores in postShort and putMessage
-	return uint32(q.wire.load64(at)) == q.slots.generation(q.received)
+	q.wire.prefetch(at + q.lastLine)
+	// pairs with the stores in WriteInline and putMessage
+	return uint8(q.wire.load64(at)) == q.slots.generation(q.received)
 }
 
 // receive takes messages off the wire. It fills completions from n on and returns up to where.
@@ -25,25 +26,25 @@ func (q *queuePair) receive(completions []rdma.Completion, n int) int {
 	ackWanted := false
 	for n < len(completions) && !q.refusing {
 		at := q.slots.offset(q.received)
-		word := q.wire.load64(at) // pairs with the stores in postShort and putMessage
-		if uint32(word) != q.slots.generation(q.received) {
+		word := q.wire.load64(at) // pairs with the stores in WriteInline and putMessage
+		if uint8(word) != q.slots.generation(q.received) {
 			break
 		}
 		// The second line arrives while this decides what to do with the message.
 		q.wire.prefetch(at + 64)
-		opcode, flags, length := unpackSlot(word)
+		opcode, flags, _ := unpackSlot(word)
 		if opcode != rdma.Write {
 			if q.receives.head == q.receives.tail {
-				q.notReady(flags >> slotRetries)
+				q.notReady()
 				break
 			}
 			c := &completions[n]
-			c.Status = q.receiveMessage(at, opcode, flags, length, c)
+			c.Status = q.receiveMessage(at, word, c)
 			n++
 			if q.refusing {
 				break
 			}
-		} else if status := q.applyWrite(at, flags, length); status != rdma.StatusOK {
+		} else if status := q.applyWrite(at, word); status != rdma.StatusOK {
 			q.refuse(status)
 			break
 		}
@@ -56,32 +57,61 @@ func (q *queuePair) receive(completions []rdma.Completion, n int) int {
 	return n
 }
 
-// shortWord is what shortMask leaves of the first word of a slot that postShort has filled.
+// shortWord is what shortMask leaves of the first word of a slot that WriteInline has filled.
 const (
-	shortWord = uint64(rdma.WriteWithImmediate) << 32
-	shortMask = (0xff | (slotAck|slotWritten)<<8) << 32
+	shortWord = (uint64(rdma.WriteWithImmediate) | slotNear) << slotFlagsShift
+	shortMask = 0xff << slotFlagsShift
 )
 
-// receiveShort is the fast path of what postShort sends. It takes the message that has arrived, or
-// returns false for receive to take it.
-func (q *queuePair) receiveShort(c *rdma.Completion) bool {
-	at, r := q.slots.offset(q.received), q.receives
-	word := q.wire.load64(at) // pairs with the stores in postShort and putMessage
-	if word&shortMask != shortWord || !q.claimed || q.refusing || r.head == r.tail {
+// firstLine is how many bytes the first line of a slot has for the payload of WriteInline.
+const firstLine = 64 - slotNearBytes
+
+// receiveArrived takes messages that have arrived. It fills completions from n on and returns up to
+// where.
+func (q *queuePair) receiveArrived(completions []rdma.Completion, n int) int {
+	for n < len(completions) {
+		at := q.slots.offset(q.received)
+		q.wire.prefetch(at + q.lastLine) // as in arrived
+		word := q.wire.load64(at)        // pairs with the stores in WriteInline and putMessage
+		if uint8(word) != q.slots.generation(q.received) {
+			break
+		}
+		if word&shortMask != shortWord || !q.receiveShort(at, word, &completions[n]) {
+			return q.receive(completions, n)
+		}
+		n++
+	}
+	return n
+}
+
+// receiveShort is the fast path of what WriteInline sends. It takes the message that has arrived,
+// or returns false for receive to take it.
+func (q *queuePair) receiveShort(at uintptr, word uint64, c *rdma.Completion) bool {
+	r := q.receives
+	if !q.claimed || q.refusing || r.head == r.tail {
 		return false
 	}
-	length := uint32(word >> 48)
-	target, ok := q.device.localMemory(*q.wire.plain32(at + slotKey),
-		*q.wire.plain64(at + slotAddress), length, rdma.RemoteWrite)
+	length, to := uint32(uint16(word>>slotLengthShift)), q.receivedTo.near(word)
+	memory, ok := q.device.localMemory(to.key, to.address, length, rdma.RemoteWrite)
 	if !ok || length > slotInline {
 		return false
 	}
-	copyShort(wordsOf(target), q.wire.at(at+slotPayload), uint64(length))
+	copyShort(wordsOf(memory), q.wire.at(at+slotNearBytes), uint64(length))
 	q.copied(int(length))
+	q.receivedTo = to
+	if q.lastLine = 0; length > firstLine {
+		q.lastLine = 64
+	}
 	q.notReadySince = 0
-	*c = rdma.Completion{ID: r.queue[r.head&uint64(len(r.queue)-1)].ID,
-		QueuePair: q.config.Cookie, Length: length, Immediate: *q.wire.plain32(at + slotImmediate),
-		Opcode: rdma.ReceiveWriteImmediate, HasImmediate: 1}
+	// Field by field: the loads that copy a literal from the stack would stall on its stores.
+	c.ID = r.queue[r.head&uint64(len(r.queue)-1)].ID
+	c.QueuePair = q.config.Cookie
+	c.Length = length
+	c.Immediate = uint32(int16(word >> slotImmediateShift))
+	c.Source, c.Vendor = 0, 0
+	c.Opcode = rdma.ReceiveWriteImmediate
+	c.Status = rdma.StatusOK
+	c.HasImmediate = 1
 	r.head++
 	if q.received++; q.received-q.reported >= (q.mask+1)/4 {
 		q.reportTaken()
@@ -98,8 +128,8 @@ func (q *queuePair) reportTaken() {
 
 // receiveMessage receives a message that consumes a receive, and returns the status of the
 // receive.
-func (q *queuePair) receiveMessage(at uintptr, opcode rdma.Opcode, flags uint8, length uint16,
-	c *rdma.Completion) rdma.Status {
+func (q *queuePair) receiveMessage(at uintptr, word uint64, c *rdma.Completion) rdma.Status {
+	opcode, flags, length := unpackSlot(word)
 	q.notReadySince = 0
 	r := &q.receives.queue[q.receives.head&uint64(len(q.receives.queue)-1)]
 	q.receives.head++
@@ -108,6 +138,9 @@ func (q *queuePair) receiveMessage(at uintptr, opcode rdma.Opcode, flags uint8, 
 	c.Source = 0
 	c.Vendor = 0
 	c.Immediate = *q.wire.plain32(at + slotImmediate)
+	if flags&slotNear != 0 {
+		c.Immediate = uint32(int16(word >> slotImmediateShift))
+	}
 	c.HasImmediate = 1
 	c.Length = uint32(length)
 	if length == slotLong {
@@ -116,7 +149,7 @@ func (q *queuePair) receiveMessage(at uintptr, opcode rdma.Opcode, flags uint8, 
 	switch opcode {
 	case rdma.WriteWithImmediate:
 		c.Opcode = rdma.ReceiveWriteImmediate
-		if status := q.applyWrite(at, flags, length); status != rdma.StatusOK {
+		if status := q.applyWrite(at, word); status != rdma.StatusOK {
 			q.refuse(status)
 			return rdma.StatusLocalProtection
 		}
@@ -141,7 +174,7 @@ func (q *queuePair) receiveMessage(at uintptr, opcode rdma.Opcode, flags uint8, 
 		q.refuse(rdma.StatusRemoteOperation)
 		return rdma.StatusLocalProtection
 	}
-	if !q.fetch(target, at, length) {
+	if !q.fetch(target, at, slotPayload, length) {
 		q.refuse(rdma.StatusRemoteInvalid)
 		return rdma.StatusLocalOperation
 	}
@@ -149,7 +182,8 @@ func (q *queuePair) receiveMessage(at uintptr, opcode rdma.Opcode, flags uint8, 
 }
 
 // applyWrite carries out the WRITE of a message and returns the requester's status.
-func (q *queuePair) applyWrite(at uintptr, flags uint8, length uint16) rdma.Status {
+func (q *queuePair) applyWrite(at uintptr, word uint64) rdma.Status {
+	_, flags, length := unpackSlot(word)
 	if length == 0 || flags&slotWritten != 0 {
 		return rdma.StatusOK
 	}
@@ -157,24 +191,29 @@ func (q *queuePair) applyWrite(at uintptr, flags uint8, length uint16) rdma.Stat
 	if length == slotLong {
 		size = *q.wire.plain32(at + slotLength)
 	}
-	target, ok := q.device.localMemory(*q.wire.plain32(at + slotKey),
-		*q.wire.plain64(at + slotAddress), size, rdma.RemoteWrite)
+	to, payload := q.receivedTo.near(word), uintptr(slotNearBytes)
+	if flags&slotNear == 0 {
+		to = writeTarget{*q.wire.plain32(at + slotKey), *q.wire.plain64(at + slotAddress)}
+		payload = slotPayload
+	}
+	q.receivedTo = to
+	memory, ok := q.device.localMemory(to.key, to.address, size, rdma.RemoteWrite)
 	if !ok {
 		return rdma.StatusRemoteAccess
 	}
-	if !q.fetch(target, at, length) {
+	if !q.fetch(memory, at, payload, length) {
 		return rdma.StatusRemoteInvalid
 	}
 	return rdma.StatusOK
 }
 
-// fetch copies the payload of a message from its slot or from the sender's region.
-func (q *queuePair) fetch(target []byte, at uintptr, length uint16) bool {
+// fetch copies the payload of a message from that offset of its slot, or from the sender's region.
+func (q *queuePair) fetch(target []byte, at, payload uintptr, length uint16) bool {
 	if length != slotLong {
 		if int(length) > slotInline {
 			return false
 		}
-		copyShort(wordsOf(target), q.wire.at(at+slotPayload), uint64(length))
+		copyShort(wordsOf(target), q.wire.at(at+payload), uint64(length))
 		q.copied(int(length))
 		return true
 	}
@@ -199,13 +238,14 @@ var notReadyTimers = [32]int64{655360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 32
 
 // notReady counts a message that finds no receive, once. It refuses the message when the
 // sender's retries are used up.
-func (q *queuePair) notReady(retries uint8) {
+func (q *queuePair) notReady() {
 	if q.notReadySince == 0 {
 		q.notReadySince = max(time.Now().UnixNano(), 1)
 		q.device.notReady.Add(1)
 		return
 	}
 	timer := notReadyTimers[q.options.ReceiverNotReadyTimer] * int64(time.Microsecond)
+	retries := q.wire.load32(wireRetries)
 	if retries < retriesForever && time.Now().UnixNano()-q.notReadySince >
 		(int64(retries)+1)*timer {
 		q.refuse(rdma.StatusReceiverNotReadyOut)
