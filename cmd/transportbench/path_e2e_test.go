@@ -97,7 +97,8 @@ func TestStripesOverTwoWires(t *testing.T) {
 // runs.
 func TestTransportLiesAboutItsPath(t *testing.T) {
 	for path, message := range map[string]string{
-		"tcp": "tcp over lo: in 2 windows, the path's TCP connections carried 0 B of ",
+		// A window in which a starved thread sent next to nothing is not judged.
+		"tcp": "tcp over lo: in [12] windows?, the path's TCP connections carried 0 B of ",
 		"detour": " went over TCP from 127.0.0.1 to 127.0.0.1, which the transport does not " +
 			"state, beside ",
 	} {
@@ -110,7 +111,7 @@ func TestTransportLiesAboutItsPath(t *testing.T) {
 			require.NoError(t, err, i.stderr.String())
 			check, _ := pathOf(t, r)
 			require.False(t, check.OK, check.Message)
-			require.Contains(t, check.Message, message)
+			require.Regexp(t, message, check.Message)
 		})
 	}
 }
