@@ -43,6 +43,9 @@ const (
 	formatJUnit    = "junit"
 )
 
+// repeatsForSmall is the least number of repeats that is offered if a small change is sought.
+const repeatsForSmall = 30
+
 // DiffFormats are the names of the formats.
 var DiffFormats = []string{FormatTable, FormatMarkdown, FormatJSON, FormatCSV, FormatGitHub,
 	formatJUnit}
@@ -301,9 +304,9 @@ func (c *Flags) verdictOf(r *compare.Report, thresholds bool) error {
 			weakest = "needs " + format.Share(s.Largest)
 		}
 		return app.Exitf(app.ExitTooLittle, "%d of %d tests could not have found a change of %s "+
-			"(--require-power); the weakest, %s %s, %s; measure more repeats, or compare fewer "+
-			"metrics and cells",
-			n, r.Seen.Tests, format.Share(c.required), r.Seen.Cell, r.Seen.Metric, weakest)
+			"(--require-power); the weakest, %s %s, %s; measure with --repeats %d, or compare "+
+			"fewer metrics and cells", n, r.Seen.Tests, format.Share(c.required), r.Seen.Cell,
+			r.Seen.Metric, weakest, max(repeatsForSmall, 2*r.OldSide.MinRepeats))
 	}
 	return nil
 }

@@ -34,9 +34,10 @@ func runCommand(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "run", Short: "Run transports under one load", Args: app.NoArgs,
 		Long: `run starts the ranks of a transport, applies a load, and writes a result file. It
-runs several transports one after the other and compares them. Progress goes to
-standard error and the table to standard output; with --json standard output has
-only the results, one JSON document after the other.
+runs several transports one after the other and compares them; for a diff with another
+day use sweep, which also measures a reference. Progress goes to standard error and
+the table to standard output; with --json standard output has only the results, one
+JSON document after the other.
 
 Ctrl-C ends a run and keeps the complete repeats; a second one kills it at once. A
 run that is killed keeps them, too.

@@ -31,10 +31,11 @@ var answers = map[string]struct {
 	dir   string
 	write func(*answerSet, *bytes.Buffer)
 }{
-	"matrix": {doctest.Standard, (*answerSet).matrix},
-	"work":   {doctest.Standard, (*answerSet).work},
-	"rates":  {doctest.Latency, (*answerSet).rates},
-	"peers":  {"results/v0.8.0/intel-xeon-2core-vm/peers", (*answerSet).peers},
+	"matrix":   {doctest.Standard, (*answerSet).matrix},
+	"work":     {doctest.Standard, (*answerSet).work},
+	"rates":    {doctest.Latency, (*answerSet).rates},
+	"peers":    {"results/v0.8.0/intel-xeon-2core-vm/peers", (*answerSet).peers},
+	"services": {doctest.Services, (*answerSet).services},
 }
 
 // TestPublishedAnswers compares the answers of the documents with the committed results that they
@@ -262,11 +263,11 @@ func (a *answerSet) work(w *bytes.Buffer) {
 		c := kv[name]
 		rows = append(rows, []string{"`" + name + "`", value(c, result.BusyPerOp, ""),
 			value(c, result.ProcessCPUPerOp, ""), value(c, result.CopiesPerOp, " /op"),
-			value(c, result.SyscallsPerOp, " /op"), value(c, result.Threads, " threads"),
+			value(c, result.SyscallsPerOp, " /op"),
 			value(bulk[name], result.BusyPerOp, "")})
 	}
 	markdown(w, []string{"transport", ">`kv`: busy", ">all threads", ">copies", ">system calls",
-		">threads", ">`bulk`: busy"}, rows)
+		">`bulk`: busy"}, rows)
 	fmt.Fprintf(w, "\nPer operation, client and server together. %s.\n", a.source())
 }
 
@@ -277,31 +278,27 @@ func kept(c *set.Cell) bool {
 	})
 }
 
-// rates writes the response times of open loops, of spinning threads and of parked ones.
+// response returns a percentile of an open loop's response times.
+func response(c *set.Cell, metric string) string {
+	switch {
+	case c == nil:
+		return "-"
+	case !kept(c):
+		return "not kept"
+	}
+	return format.Time(c.Pooled[metric].Value)
+}
+
+// rates writes the response times of open loops of threads that spin.
 func (a *answerSet) rates(w *bytes.Buffer) {
 	slow, fast := a.rows("rate=20000", "idle=auto"), a.rows("rate=200000", "idle=auto")
-	parked := a.rows("rate=20000", "idle=park")
-	response := func(c *set.Cell, metric string) string {
-		switch {
-		case c == nil:
-			return "-"
-		case !kept(c):
-			return "not kept"
-		}
-		return format.Time(c.Pooled[metric].Value)
-	}
 	var rows [][]string
 	for _, name := range byMetric(slow, result.ResponseP50) {
-		row := []string{"`" + name + "`"}
-		for _, cells := range []map[string]*set.Cell{slow, fast, parked} {
-			row = append(row, response(cells[name], result.ResponseP50),
-				response(cells[name], result.ResponseP99))
-		}
-		rows = append(rows, row)
+		rows = append(rows, []string{"`" + name + "`", response(slow[name], result.ResponseP50),
+			response(fast[name], result.ResponseP50), response(fast[name], result.ResponseP99)})
 	}
-	markdown(w, []string{"transport", ">20k/s: p50", ">p99", ">200k/s: p50", ">p99",
-		">20k/s, parked: p50", ">p99"}, rows)
-	fmt.Fprintf(w, "\nResponse times under `kv`, from when each operation was due. %s.\n",
+	markdown(w, []string{"transport", ">20k/s: p50", ">200k/s: p50", ">p99"}, rows)
+	fmt.Fprintf(w, "\nUnder `kv`, from when each operation was due. %s.\n",
 		a.source())
 }
 
@@ -331,4 +328,19 @@ func (a *answerSet) peers(w *bytes.Buffer) {
 	markdown(w, []string{"load", "transport", "provider", ">x floor", ">x library",
 		">x witness"}, rows)
 	fmt.Fprintf(w, "\n%s.\n", a.source())
+}
+
+// services writes what services see that have few calls, of parked threads, or larger values.
+func (a *answerSet) services(w *bytes.Buffer) {
+	parked := a.rows("rate=20000", "idle=park")
+	one, many := a.rows("idle=auto", "in_flight=1"), a.rows("idle=auto", "in_flight=32")
+	var rows [][]string
+	for _, name := range byMetric(one, result.LatencyP50) {
+		rows = append(rows, []string{"`" + name + "`",
+			response(parked[name], result.ResponseP50), value(one[name], result.LatencyP50, ""),
+			value(many[name], result.Throughput, " op/s")})
+	}
+	markdown(w, []string{"transport", ">20k/s, parked: p50", ">4 KiB, 1 call: p50",
+		">32 calls, op/s"}, rows)
+	fmt.Fprintf(w, "\n`%s`, revision %.8s.\n", a.dir, a.first.Tool.Revision)
 }

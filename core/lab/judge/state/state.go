@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"transportbench/core/lab/store/result"
 )
 
 // Mixed is the state of a window that began in one state and ended in another.
@@ -32,11 +34,11 @@ func Plain(name string) bool {
 // processors of a run may be near (one cache) or far (two sockets), and change while a set is
 // measured. A state is a mode of the density of the log of the distance.
 //
-// The density is smoothed with a normal kernel whose width makes two states that differ by a factor
-// of 1.5 just distinct, the factor from which a window counts as mixed. Two neighbouring modes are
-// two states if the density between them falls below half of the lower one, and if each has at
-// least two readings and 1% of all. The bound between two states is where the density is least. The
-// result depends on the readings alone: not on their order, nor on any metric.
+// Two neighbouring modes are two states if the density between them falls below half of the lower
+// one, and if each has at least two readings and 1% of all. The density is smoothed with a normal
+// kernel whose width makes that so from a factor of [result.MixedRatio], from which a window counts
+// as mixed. The bound between two states is where the density is least. The result depends on the
+// readings alone: not on their order, nor on any metric.
 type States struct {
 	bounds []float64 // between states, in nanoseconds, ascending
 	found  bool      // there are readings
@@ -51,9 +53,9 @@ const (
 	farthest      = 4    // kernel widths, beyond which a reading counts for nothing
 )
 
-// kernelWidth is the standard deviation of the kernel, in log distance. Two modes of equal size are
-// distinct from two widths.
-var kernelWidth = math.Log(1.5) / 2
+// kernelWidth is the standard deviation of the kernel, in log distance. Between two equal modes that
+// are d widths apart the density is 2 exp(-d*d/8) of theirs.
+var kernelWidth = math.Log(result.MixedRatio) / math.Sqrt(8*math.Log(2/valleyDepth))
 
 // Find returns the states that core distances show, in nanoseconds. A distance of 0 was not
 // measured and is left out.

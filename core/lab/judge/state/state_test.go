@@ -22,7 +22,7 @@ func TestStatesOfOneModeOrFewReadings(t *testing.T) {
 		"two alike":           {50, 55},
 		"two apart":           {50, 300}, // a state needs two readings
 		"a slow drift":        {50, 60, 70, 80, 90, 100, 110, 120, 130, 140},
-		"one factor below it": {50, 50, 50, 50, 72, 72, 72, 72},
+		"one factor below it": {50, 50, 50, 50, 99, 99, 99, 99}, // result.MixedRatio is 2
 	} {
 		s := Find(distances)
 		require.Equal(t, 1, s.Count(), name)
@@ -45,6 +45,8 @@ func TestStatesAreTold(t *testing.T) {
 		require.Equal(t, state, s.Of(distances[0], distances[1]))
 	}
 	require.Equal(t, "far", s.Of(0, 300), "one reading")
+
+	require.Equal(t, 2, Find([]float64{50, 50, 50, 50, 103, 103, 103, 103}).Count())
 
 	s = Find([]float64{30, 30, 31, 80, 81, 79, 300, 310, 900, 905})
 	require.Equal(t, []string{"near", "far", "far 2", "far 3"}, s.Names())
