@@ -29,6 +29,7 @@ func equalSets(t *testing.T, n int, here machine.Identity) (dirs []string) {
 		s.Environments = []set.Environment{{Identity: identity, Volatile: map[string]string{}}}
 		for i := range 6 {
 			c := set.Cell{Status: set.Measured, Samples: map[string][]float64{},
+				Tool:   &result.Tool{Version: "0.9.0", Revision: "0123456789"},
 				Config: map[string]string{"transport": fmt.Sprint("t", i), "in_flight": "1"}}
 			for round := range 10 {
 				c.Windows = append(c.Windows, set.Window{Launch: round,
@@ -75,6 +76,7 @@ func TestCalibratePairs(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []int{4, 3, 10}, []int{read.Pairs.Sets, read.Pairs.Quiet,
 			read.Pairs.Repeats})
+		require.Equal(t, "0123456789", read.Pairs.Revision)
 		require.Equal(t, d.Power, read.Power)
 	}
 	require.Zero(t, run("--json", "--quiet-sets", strings.Join(dirs[1:], ",")), c.Stderr)

@@ -40,10 +40,12 @@ func trialOf(t *trial.Trial) *doc.Doc {
 	out.Gap()
 	out.Line(
 		"%s of %d equal sets, %s apart (median), alpha %s: %s of the comparisons have a false "+
-			"verdict; one transport slower by %s is found in %s; at most %s of the pairs differ "+
+			"verdict (on a transport %s, on a cell %s); one transport slower by %s is found in "+
+			"%s (the transport in %s, one of its cells in %s); at most %s of the pairs differ "+
 			"by more than %s", format.Count(t.Pairs, "pair"), t.Sets,
 		format.Count(int(math.Round(t.ApartS/60)), "minute"), format.Share(t.Alpha),
-		rate(t.False), format.Share(t.Injected), rate(t.Found), format.Share(t.Alpha),
+		rate(t.False), rate(t.Transports.False), rate(t.Cells.False), format.Share(t.Injected),
+		rate(t.Found), rate(t.Transports.Found), rate(t.Cells.Found), format.Share(t.Alpha),
 		format.Share(t.Limit))
 	return out
 }

@@ -12,9 +12,11 @@ import (
 // Pairs is what comparisons of equal sets showed, each with each other (package trial). The sets
 // are of the shape that users measure, and not in the calibration.
 type Pairs struct {
-	LastAt  time.Time `json:"last_at"` // the start of the last set, in UTC
-	Sets    int       `json:"sets"`    // that were compared, each with each
-	Repeats int       `json:"repeats"` // the fewest of a cell
+	LastAt time.Time `json:"last_at"` // the start of the last set, in UTC
+	// Revision is that of the program that measured all the sets; absent if it is unknown.
+	Revision string `json:"revision,omitempty"`
+	Sets     int    `json:"sets"`    // that were compared, each with each
+	Repeats  int    `json:"repeats"` // the fewest of a cell
 	// ApartS is the time in seconds between the sets of a pair, and Moved how far the machine moved
 	// between them, as a share, in the metric in which it moved most: medians.
 	ApartS float64 `json:"apart_s"`
@@ -71,9 +73,13 @@ func (d *Document) pairsSummary() string {
 	if p.Quiet > 0 {
 		of = fmt.Sprintf("pairs of %d quiet sets", p.Quiet)
 	}
-	text := fmt.Sprintf("diff of each two of %d equal sets, %s apart, between which the machine "+
-		"moved by %s (medians): %s of the pairs have a false verdict (%s); one transport slower "+
-		"by %s is found in %s of the %s (%s)", p.Sets,
+	revision := ""
+	if p.Revision != "" {
+		revision = fmt.Sprintf(" of revision %.8s", p.Revision)
+	}
+	text := fmt.Sprintf("diff of each two of %d equal sets%s, %s apart, between which the "+
+		"machine moved by %s (medians): %s of the pairs have a false verdict (%s); one transport "+
+		"slower by %s is found in %s of the %s (%s)", p.Sets, revision,
 		format.Count(int(math.Round(p.ApartS/60)), "minute"), format.Share(p.Moved),
 		format.Share(p.False.Value), p.False.Interval(), format.Share(p.Injected),
 		format.Share(p.Found.Value), of, p.Found.Interval())

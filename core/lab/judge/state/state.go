@@ -53,8 +53,8 @@ const (
 	farthest      = 4    // kernel widths, beyond which a reading counts for nothing
 )
 
-// kernelWidth is the standard deviation of the kernel, in log distance. Between two equal modes that
-// are d widths apart the density is 2 exp(-d*d/8) of theirs.
+// kernelWidth is the standard deviation of the kernel, in log distance. Between two equal modes
+// that are d widths apart the density is 2 exp(-d*d/8) of theirs.
 var kernelWidth = math.Log(result.MixedRatio) / math.Sqrt(8*math.Log(2/valleyDepth))
 
 // Find returns the states that core distances show, in nanoseconds. A distance of 0 was not

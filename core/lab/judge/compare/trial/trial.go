@@ -31,6 +31,8 @@ type Trial struct {
 	// the last set.
 	ApartS float64   `json:"apart_s"`
 	LastAt time.Time `json:"last_at"`
+	// Revision is that of the program that measured all the sets; empty if it is unknown.
+	Revision string `json:"revision,omitempty"`
 	// Repeats is the fewest of a cell.
 	Repeats int `json:"repeats"`
 	// Limit is the smallest minimum effect, as a share, with which at most alpha of the comparisons
@@ -38,13 +40,20 @@ type Trial struct {
 	Limit float64 `json:"limit"`
 	// Injected is the share by which the operations of a transport take longer.
 	Injected float64 `json:"injected"`
-	// False is the share of the comparisons with any verdict, and Found that of the comparisons
-	// with a slower transport in which that is worse in any metric.
-	False   Rate     `json:"false"`
-	Found   Rate     `json:"found"`
-	Metrics []Metric `json:"metrics"`
+	Verdicts
+	// Transports are the verdicts on transports over all loads alone, and Cells those on cells.
+	Transports Verdicts `json:"transports"`
+	Cells      Verdicts `json:"cells"`
+	Metrics    []Metric `json:"metrics"`
 	// Quiet is the outcome over the pairs of quiet sets, if the caller knows which those are.
 	Quiet *Trial `json:"quiet,omitempty"`
+}
+
+// Verdicts are rates of verdicts. False is the share of the comparisons with any, and Found that of
+// the comparisons with a slower transport in which that is worse in any metric.
+type Verdicts struct {
+	False Rate `json:"false"`
+	Found Rate `json:"found"`
 }
 
 // Metric is the outcome in one metric.
@@ -57,13 +66,11 @@ type Metric struct {
 	Spread float64 `json:"spread"`
 	// Withheld is the share of the changes without a verdict because the machine moved too far.
 	Withheld Rate `json:"withheld"`
-	// False is the share of the tests with a verdict, and Unadjusted that of the tests with a p
-	// below alpha before the adjustment for their number.
-	False      Rate `json:"false"`
+	// Verdicts are those in this metric, but False is a share of the tests on cells.
+	Verdicts
+	// Unadjusted is the share of these tests with a p below alpha before the adjustment for their
+	// number.
 	Unadjusted Rate `json:"unadjusted"`
-	// Found is the share of the comparisons with a slower transport in which that is worse in this
-	// metric under any load, or over all.
-	Found Rate `json:"found"`
 }
 
 // Rate is a share with its 95% interval.
@@ -84,13 +91,29 @@ func (s *share) add(hit bool) {
 	}
 }
 
+// The tallies of a pair that are not of one metric: of all verdicts, of those on transports over
+// all loads, and of those on cells.
+const (
+	ofAll        = ""
+	ofTransports = "transports"
+	ofCells      = "cells"
+)
+
+// tallyOf returns the tally of a row besides those of its metric and of all.
+func tallyOf(row *compare.Change) string {
+	if row.Config == nil {
+		return ofTransports
+	}
+	return ofCells
+}
+
 // tally is what one pair of sets showed in one metric, or in all together.
 type tally struct {
 	wrong, unadjusted, found, withheld share
 	machine, spread                    []float64
 }
 
-// pair is two sets, by index, with its tallies by metric; "" has that of the comparison.
+// pair is two sets, by index, with its tallies by metric, and those of verdicts.
 type pair struct {
 	old, new int
 	tallies  map[string]*tally
@@ -113,9 +136,9 @@ func Of(sets []*set.Set, quiet []bool, o compare.Options, injected float64) (*Tr
 	var pairs []*pair
 	for older := range sets {
 		for newer := older + 1; newer < len(sets); newer++ {
-			p := &pair{old: older, new: newer, tallies: map[string]*tally{"": {}}}
-			for _, metric := range o.Metrics {
-				p.tallies[metric] = new(tally)
+			p := &pair{old: older, new: newer, tallies: map[string]*tally{}}
+			for _, of := range append([]string{ofAll, ofTransports, ofCells}, o.Metrics...) {
+				p.tallies[of] = new(tally)
 			}
 			pairs = append(pairs, p)
 		}
@@ -127,12 +150,27 @@ func Of(sets []*set.Set, quiet []bool, o compare.Options, injected float64) (*Tr
 		return nil, err
 	}
 	t := conclude(pairs, o, injected)
+	t.Revision = revisionOf(sets)
 	if count(quiet) > 0 {
 		t.Quiet = conclude(slices.DeleteFunc(pairs, func(p *pair) bool {
 			return !quiet[p.old] || !quiet[p.new]
 		}), o, injected)
 	}
 	return t, nil
+}
+
+// revisionOf returns the revision that sets have in common, or "".
+func revisionOf(sets []*set.Set) string {
+	var revisions []string
+	for _, s := range sets {
+		for _, tool := range s.Tools() {
+			revisions = append(revisions, tool.Revision)
+		}
+	}
+	if slices.Sort(revisions); len(slices.Compact(revisions)) != 1 {
+		return ""
+	}
+	return revisions[0]
 }
 
 func count(list []bool) (n int) {
@@ -149,11 +187,13 @@ func conclude(pairs []*pair, o compare.Options, injected float64) *Trial {
 	rate := func(metric string, of func(*tally) share) Rate {
 		return jackknife(pairs, func(p *pair) share { return of(p.tallies[metric]) })
 	}
-	wrong := func(t *tally) share { return t.wrong }
-	found := func(t *tally) share { return t.found }
+	verdicts := func(of string) Verdicts {
+		return Verdicts{rate(of, func(t *tally) share { return t.wrong }),
+			rate(of, func(t *tally) share { return t.found })}
+	}
 	t := &Trial{Kind: "trial", Sets: len(setsIn(pairs)), Pairs: len(pairs), Alpha: o.Alpha,
-		Injected: injected, False: rate("", wrong), Found: rate("", found),
-		Repeats: pairs[0].repeats}
+		Injected: injected, Verdicts: verdicts(ofAll), Transports: verdicts(ofTransports),
+		Cells: verdicts(ofCells), Repeats: pairs[0].repeats}
 	var limits, apart []float64
 	for _, p := range pairs {
 		limits, apart = append(limits, p.limit), append(apart, p.apart.Seconds())
@@ -166,7 +206,7 @@ func conclude(pairs []*pair, o compare.Options, injected float64) *Trial {
 	allowed := int(o.Alpha * float64(len(limits))) // pairs that may have a verdict
 	t.Limit, t.ApartS = limits[len(limits)-1-allowed], record.Median(apart)
 	for _, name := range o.Metrics {
-		m := Metric{Metric: name, False: rate(name, wrong), Found: rate(name, found),
+		m := Metric{Metric: name, Verdicts: verdicts(name),
 			Unadjusted: rate(name, func(t *tally) share { return t.unadjusted }),
 			Withheld:   rate(name, func(t *tally) share { return t.withheld })}
 		var machine, spread []float64
@@ -193,8 +233,9 @@ func (t *Trial) Kept() *calibration.Pairs {
 	of := func(r Rate) calibration.Estimate {
 		return calibration.Estimate{Value: r.Share, Low: &r.Low, High: &r.High}
 	}
-	p := &calibration.Pairs{LastAt: t.LastAt, Sets: t.Sets, Repeats: t.Repeats, ApartS: t.ApartS,
-		Limit: t.Limit, False: of(t.False), Injected: t.Injected, Found: of(t.Found)}
+	p := &calibration.Pairs{LastAt: t.LastAt, Revision: t.Revision, Sets: t.Sets,
+		Repeats: t.Repeats, ApartS: t.ApartS, Limit: t.Limit, False: of(t.False),
+		Injected: t.Injected, Found: of(t.Found)}
 	if q := t.Quiet; q != nil {
 		p.Quiet, p.Found = q.Sets, of(q.Found)
 	}
@@ -231,9 +272,15 @@ func (p *pair) compare(sets []*set.Set, o compare.Options, injected float64) err
 			t.unadjusted.add(*c.P < o.Alpha)
 		}
 	}
-	p.tallies[""].wrong.add(slices.ContainsFunc(report.Rows(), func(c *compare.Change) bool {
-		return c.Verdict == compare.Better || c.Verdict == compare.Worse
-	}))
+	wrong := map[string]bool{}
+	for _, c := range report.Rows() {
+		if c.Verdict == compare.Better || c.Verdict == compare.Worse {
+			wrong[ofAll], wrong[tallyOf(c)] = true, true
+		}
+	}
+	for _, of := range []string{ofAll, ofTransports, ofCells} {
+		p.tallies[of].wrong.add(wrong[of])
+	}
 	for _, transport := range slices.Sorted(maps.Keys(transports)) {
 		report, err := compare.Diff(old, slower(new, transport, injected), o)
 		if err != nil {
@@ -242,7 +289,7 @@ func (p *pair) compare(sets []*set.Set, o compare.Options, injected float64) err
 		found := map[string]bool{}
 		for _, c := range report.Rows() {
 			if c.Transport == transport && c.Verdict == compare.Worse {
-				found[c.Metric], found[""] = true, true
+				found[c.Metric], found[ofAll], found[tallyOf(c)] = true, true, true
 			}
 		}
 		for metric, t := range p.tallies {

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -26,7 +27,7 @@ func setsOf(n int, moves, own float64) (sets []*set.Set) {
 		level := moves * r.NormFloat64()
 		for i := range 6 {
 			c := set.Cell{Config: map[string]string{"transport": fmt.Sprint("t", i),
-				"in_flight": "1"},
+				"in_flight": "1"}, Tool: &result.Tool{Revision: "1234"},
 				Status: set.Measured, Samples: map[string][]float64{}}
 			shift := 0.0
 			if i == 0 {
@@ -67,6 +68,9 @@ func TestTrial(t *testing.T) {
 	require.Less(t, trial.Limit, 0.02, "no more than the minimum effect of 2% is claimed")
 	require.Equal(t, []float64{3 * 3600, 10}, []float64{trial.ApartS, float64(trial.Repeats)})
 	require.Nil(t, trial.Quiet)
+	require.Equal(t, "1234", trial.Revision)
+	require.Equal(t, trial.Verdicts, trial.Cells)
+	require.Zero(t, trial.Transports.Found.Share, "there is one load")
 
 	wild, err := Of(setsOf(6, 1, 0), nil, compare.Defaults(), 0.1)
 	require.NoError(t, err)
@@ -87,6 +91,7 @@ func TestTrial(t *testing.T) {
 
 	// The quiet sets are three of which the odd one is none.
 	sets := setsOf(4, 0.02, 0)
+	sets[3].Cells[0].Tool = &result.Tool{Revision: "5678"}
 	for i, v := range sets[3].Cells[0].Samples[result.LatencyP50] {
 		sets[3].Cells[0].Samples[result.LatencyP50][i] = 1.5 * v
 	}
@@ -95,6 +100,7 @@ func TestTrial(t *testing.T) {
 	require.InDelta(t, 0.5, both.False.Share, 1e-9, "the pairs of the odd set")
 	require.Equal(t, []int{6, 3, 3}, []int{both.Pairs, both.Quiet.Sets, both.Quiet.Pairs})
 	require.Zero(t, both.Quiet.False.Share)
+	require.Empty(t, both.Revision, "one set is of another")
 	kept := both.Kept()
 	require.Equal(t, both.Quiet.Found.Share, kept.Found.Value)
 	require.Equal(t, both.False.Share, kept.False.Value)
@@ -102,6 +108,34 @@ func TestTrial(t *testing.T) {
 	require.ErrorContains(t, err, "2 quiet sets are too few")
 	_, err = Of(setsOf(2, 0, 0), nil, compare.Defaults(), 0.1)
 	require.ErrorContains(t, err, "2 sets are too few")
+}
+
+// Verdicts on a transport over all loads, and on cells, are told apart: five windows of two loads
+// are enough for the first only.
+func TestVerdictsByRow(t *testing.T) {
+	sets := setsOf(4, 0.05, 0)
+	for _, s := range sets {
+		for _, c := range s.Cells {
+			c.Config, c.Windows = maps.Clone(c.Config), c.Windows[5:]
+			c.Config["in_flight"], c.Samples = "2", maps.Clone(c.Samples)
+			for metric, values := range c.Samples {
+				c.Samples[metric] = values[5:]
+			}
+			s.Cells = append(s.Cells, c)
+		}
+		for i := range 6 {
+			c := &s.Cells[i]
+			c.Windows = c.Windows[:5]
+			for metric, values := range c.Samples {
+				c.Samples[metric] = values[:5]
+			}
+		}
+	}
+	trial, err := Of(sets, nil, compare.Defaults(), 0.1)
+	require.NoError(t, err)
+	require.Zero(t, trial.Cells.Found.Share)
+	require.Greater(t, trial.Transports.Found.Share, 0.9)
+	require.Equal(t, trial.Transports, trial.Verdicts)
 }
 
 // The jackknife counts that pairs share sets: one odd set of six is in a third of the pairs.
