@@ -13,6 +13,7 @@ commit=$(git rev-parse --verify --quiet "${1:-}^{commit}") || die "REVISION: \"$
 kept=${XDG_CACHE_HOME:-$HOME/.cache}/transportbench/plugins
 dir=$kept/${commit:0:12}
 if [ ! -d "$dir" ]; then
+	echo "building the plugins of ${commit:0:12}, once: a minute, several on a busy machine" >&2
 	tree=$(mktemp -d)
 	trap 'git worktree remove --force "$tree/src" >/dev/null 2>&1 || true; rm -rf "$tree"' EXIT
 	git worktree add --quiet --detach "$tree/src" "$commit"

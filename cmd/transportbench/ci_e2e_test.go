@@ -146,7 +146,7 @@ func TestWorkflow(t *testing.T) {
 		require.Equal(t, fmt.Sprintf("code=%d\n", build.code), read("output"), output)
 		require.True(t, strings.HasPrefix(read("step-summary.md"), build.headline),
 			read("step-summary.md"))
-		require.Contains(t, read("step-summary.md"), "\n- new: B: transportbench ")
+		require.Contains(t, read("step-summary.md"), "\n- new: B plugin-dir=")
 		code, output = run("Comment")
 		require.Zero(t, code, output)
 		if build.code != 3 {

@@ -68,6 +68,7 @@ type PairedResult struct {
 	A, B   *result.Result // with all repeats
 	Report *compare.Report
 	Ended  EndReason
+	Paths  [2]string // the files of A and B, from [Engine.Pair]
 }
 
 // Expected returns about how long the fewest repeats of the test take.
@@ -98,9 +99,11 @@ func (e *Engine) Pair(ctx context.Context, t *PairedTest, log io.Writer) (*Paire
 	outcome, interrupted := t.run(ctx)
 	if outcome != nil {
 		for i, r := range [2]*result.Result{outcome.A, outcome.B} {
-			if _, err := kept[i].Store(r); err != nil {
+			path, err := kept[i].Store(r)
+			if err != nil {
 				return nil, err
 			}
+			outcome.Paths[i] = path
 		}
 	}
 	return outcome, endOf(ctx, interrupted)
@@ -277,10 +280,17 @@ func (t *PairedTest) conclude(sides [2]*side, reason EndReason,
 	if outcome.Report, err = t.compare(sides); err != nil {
 		return nil, err
 	}
+	var whole [2]*set.Set
 	for i, merged := range []**result.Result{&outcome.A, &outcome.B} {
 		if *merged, err = sides[i].merge(edit); err != nil {
 			return nil, err
 		}
+		cell, err := set.New().NewCell(*merged)
+		if err != nil {
+			return nil, err
+		}
+		whole[i] = &set.Set{Cells: []set.Cell{cell}}
 	}
+	outcome.Report.Warnings = set.WarningsOfBoth(whole[0], whole[1])
 	return outcome, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"transportbench/core/lab/judge/check"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
 )
 
 // pairedTest compares 1 with 2 calls in flight, of throughputs a and b with a relative spread.
@@ -134,6 +136,9 @@ func TestPairedTestWithAWindowBehind(t *testing.T) {
 		require.Len(t, v.B.Repeats, 7)
 		require.Equal(t, comparable, v.Report.Changes[0].Verdict != compare.Incomparable,
 			v.Report.Changes[0].Note)
+		require.True(t, slices.ContainsFunc(v.Report.Warnings, func(w set.GroupedWarning) bool {
+			return w.Check == "rate" && slices.Equal(w.Sides, []string{"new"})
+		}), v.Report.Warnings)
 	}
 }
 

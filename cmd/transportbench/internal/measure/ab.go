@@ -227,9 +227,11 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags,
 		return interrupted
 	}
 	_, v.Report.FloorFrom = effect.Of(test.Compare, len(v.A.Repeats))
+	v.Report.Old, v.Report.New = strings.TrimSpace("A "+f.a), strings.TrimSpace("B "+f.b)
 	verdict := comparison.Conclude(ctx, s.App, &f.Flags, v.Report, len(test.Compare.Thresholds) > 0)
-	s.Note("%s after %s of each%s; results in %s", v.Ended,
-		format.Count(len(v.A.Repeats), "repeat"), f.remedy(v), s.settings.Out)
+	s.Note("%s after %s of each%s; results in %s; all notes: transportbench diff -v %s %s",
+		v.Ended, format.Count(len(v.A.Repeats), "repeat"), f.remedy(v), s.settings.Out,
+		v.Paths[0], v.Paths[1])
 	if interrupted != nil {
 		return interrupted
 	}

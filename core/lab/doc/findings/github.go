@@ -55,12 +55,16 @@ func folded(r *compare.Report, rows int) *doc.Doc {
 		out.Remark("threshold %s failed: %s: %s %s", b.Threshold, b.Cell, b.Metric, breach(b))
 	}
 	leftOut(out, "threshold", len(r.Broken)-rows)
-	firstChanges(out, r, changed(r), rows)
-	every := r.Rows()
-	all := &doc.Fold{Title: "All " + format.Count(len(every), "comparison")}
-	firstChanges(&all.Doc, r, every, rows)
+	first, every := changed(r), r.Rows()
+	firstChanges(out, r, first, rows)
+	out.Append(tables.FewWarnings(r.Warnings).Folded(""))
+	if len(every) > len(first) {
+		all := new(doc.Doc)
+		firstChanges(all, r, every, rows)
+		out.Fold("All "+format.Count(len(every), "comparison"), all)
+	}
 	notes := &doc.Fold{Title: "Notes and failed checks"}
-	what := "change: the median of all ratios of a new value to an old one"
+	what := "shift: the median of all ratios of a new value to an old one"
 	if r.Controlled() {
 		what += ", without what the other transports moved under that load"
 	}
@@ -71,7 +75,7 @@ func folded(r *compare.Report, rows int) *doc.Doc {
 	}
 	notes.Append(tables.GroupedWarnings(r.Warnings[:min(rows, len(r.Warnings))]))
 	leftOut(&notes.Doc, "warning", len(r.Warnings)-rows)
-	out.Add(all, notes)
+	out.Add(notes)
 	out.Remarks(append(sides(r), strings.Split(DiffSummary(r), "\n")...))
 	return out
 }
@@ -89,7 +93,7 @@ func firstChanges(out *doc.Doc, r *compare.Report, changes []*compare.Change, ro
 // fiveColumns returns one row for each change, narrow enough for a comment of GitHub. The change is
 // the one that the verdict judges.
 func fiveColumns(changes []*compare.Change) *doc.Table {
-	t := doc.NewTable("cell", "metric", ">old → new", ">change (interval)", "verdict")
+	t := doc.NewTable("cell", "metric", ">old → new", ">shift (interval)", "verdict")
 	for _, c := range changes {
 		old, new := medians(c)
 		change := doc.Change(c.Change)

@@ -227,7 +227,7 @@ func TestSeveralSets(t *testing.T) {
 	require.Contains(t, page, `class="verdict worse">WORSE`)
 	for _, side := range []string{"v1", "v2"} {
 		require.Equal(t, 1, strings.Count(page, `<p class="note">`+side+
-			": transportbench 0.3.0 (revision r), 2026-03-04, 10 repeats of each of "))
+			": measured by transportbench 0.3.0 (revision r), 2026-03-04, 10 repeats of each of "))
 	}
 }
 

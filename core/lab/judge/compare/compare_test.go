@@ -430,15 +430,15 @@ func TestSides(t *testing.T) {
 	}
 	report, err := Diff(side("0.5.0", "sum"), side("0.6.0", "sum", "other"), Defaults())
 	require.NoError(t, err)
-	require.Equal(t, "transportbench 0.5.0 (revision 0123456789ab), plugin shm 0.1.0 with "+
-		"SHA-256 sum, 2026-11-20, 4 repeats", report.OldSide.String())
+	require.Equal(t, "measured by transportbench 0.5.0 (revision 0123456789ab), plugin shm 0.1.0 "+
+		"with SHA-256 sum, 2026-11-20, 4 repeats", report.OldSide.String())
 	report, err = Diff(side("0.5.0", "sum", "other"), side("0.6.0", "sum", "other"), Defaults())
 	require.NoError(t, err)
-	require.Equal(t, "transportbench 0.6.0 (revision 0123456789ab), 2026-11-20 to 2026-11-21, 4 "+
-		"repeats of each of 2 cells", report.NewSide.String())
+	require.Equal(t, "measured by transportbench 0.6.0 (revision 0123456789ab), "+
+		"2026-11-20 to 2026-11-21, 4 repeats of each of 2 cells", report.NewSide.String())
 	report, err = Diff(newSet(cell(nil, 1)), newSet(cell(nil, 1, 2)), Defaults())
 	require.NoError(t, err)
-	require.Equal(t, "an unknown version, 2 repeats", report.NewSide.String())
+	require.Equal(t, "measured by an unknown version, 2 repeats", report.NewSide.String())
 }
 
 // Another version of a plugin is no other configuration: its cells are compared.

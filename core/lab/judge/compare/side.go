@@ -74,9 +74,9 @@ func appendNew(list []string, text string) []string {
 
 // String describes the side in one line.
 func (s Side) String() string {
-	version := "an unknown version"
+	version := "measured by an unknown version"
 	if len(s.Versions) > 0 {
-		version = "transportbench " + strings.Join(s.Versions, ", ")
+		version = "measured by transportbench " + strings.Join(s.Versions, ", ")
 	}
 	parts := []string{version + revisions(s.Revisions)}
 	if p := s.Plugin; p != nil {
