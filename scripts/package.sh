@@ -30,7 +30,7 @@ install -d "$tree/usr/share/doc/transportbench"
 maintainer="${DEBFULLNAME:-transportbench} <${DEBEMAIL:-transportbench@localhost}>"
 {
 	printf 'transportbench (%s+%s) unstable; urgency=medium\n\n' "$version" "$metadata"
-	awk '/^## /{ n++; next } n == 1 && sub(/^- /, "  * ") || n == 1 && sub(/^  /, "    ")' CHANGELOG.md
+	awk '/^## /{ n++; next } n == 1 && sub(/^- /, "  * ") || n == 1 && sub(/^  /, "    ")' CHANGELOG.md | fmt -s -w 79
 	printf '\n -- %s  %s\n' "$maintainer" "$(LC_ALL=C date -u -R -d "@$SOURCE_DATE_EPOCH")"
 } | gzip -9n >"$tree/usr/share/doc/transportbench/changelog.gz"
 embedded=''
