@@ -50,7 +50,7 @@ func (p *Plugin) Unavailable() string {
 func (p *Plugin) Problem() error {
 	if p.Err == nil && p.Info.Unavailable != "" {
 		return fmt.Errorf("%s: %w", p.Identity.Name,
-			transport.Unavailable("%w", record.Foreign(p.Info.Unavailable)))
+			transport.Unavailable("%s", record.Cut(p.Info.Unavailable)))
 	}
 	return p.Err
 }

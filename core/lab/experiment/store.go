@@ -473,9 +473,6 @@ func (s *store) log(r run, try int, failure error, measured *result.Result) (nam
 		fmt.Fprintf(text, "\nlast output of plugin %s (pid %d):\n%s\n", died.Plugin, died.PID,
 			strings.Join(died.Output, "\n"))
 	}
-	if long := new(record.LongError); errors.As(failure, &long) {
-		fmt.Fprintf(text, "\nwhole error:\n%s\n", long.Whole)
-	}
 	if measured != nil && measured.FailedRepeat != nil {
 		recorded, err := json.MarshalIndent(measured.FailedRepeat, "", "  ")
 		if err != nil {

@@ -55,13 +55,8 @@ func Join(ctx context.Context, a *app.App, settings *options.Settings) (*launch.
 			*engine.Engine, error) {
 			return g.start(ctx, st, ticket)
 		},
-		Note: func(line string) {
-			if !a.Verbose {
-				line = record.Cut(line)
-			}
-			a.Note("%s", line)
-		},
-		Log: func(host, line string) { fmt.Fprintf(a.Stderr, "%s: %s\n", host, line) },
+		Note: func(line string) { a.Note("%s", record.Cut(line)) },
+		Log:  func(host, line string) { fmt.Fprintf(a.Stderr, "%s: %s\n", host, line) },
 	})
 }
 

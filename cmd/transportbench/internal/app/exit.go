@@ -112,11 +112,7 @@ func reportError(w io.Writer, err error, verbose bool) {
 		fmt.Fprintln(w, "transportbench: interrupted")
 		return
 	}
-	rest := ""
-	if long := new(record.LongError); errors.As(err, &long) && !verbose {
-		rest = " (-v shows the rest)"
-	}
-	fmt.Fprintf(w, "transportbench: %s%s\n", printable.Joined(err), rest)
+	fmt.Fprintf(w, "transportbench: %s\n", printable.Joined(err))
 	if verbose {
 		chain(w, err, 1)
 	}
@@ -126,11 +122,7 @@ func reportError(w io.Writer, err error, verbose bool) {
 // output of a plugin that died.
 func chain(w io.Writer, err error, depth int) {
 	indent := strings.Repeat("  ", depth)
-	text := printable.Joined(err)
-	if long, ok := err.(*record.LongError); ok { //nolint:errorlint // only this link of the chain
-		text = long.Whole
-	}
-	fmt.Fprintf(w, "%s%T: %s\n", indent, err, text)
+	fmt.Fprintf(w, "%s%T: %s\n", indent, err, printable.Joined(err))
 	if died, ok := err.(*record.ExitError); ok { //nolint:errorlint // only this link of the chain
 		for _, line := range died.Output {
 			fmt.Fprintf(w, "%s  | %s\n", indent, line)

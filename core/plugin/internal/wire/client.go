@@ -181,7 +181,9 @@ func (c *Client) stopRun(run context.Context, breakStream context.CancelFunc) {
 }
 
 // said returns the message of a status, which a plugin may have made.
-func said(st *status.Status) error { return record.Foreign(printable.Text(st.Message())) }
+func said(st *status.Status) error {
+	return errors.New(record.Cut(printable.Text(st.Message())))
+}
 
 // statusError turns gRPC's error of a call into the end of ctx or a lost connection.
 func (c *Client) statusError(ctx context.Context, name string, err error) error {

@@ -56,9 +56,6 @@ var sentinels = map[string]error{
 // maxDepth bounds the tree of wrapped errors in both directions.
 const maxDepth = 32
 
-// longestText bounds the text of an error, in bytes.
-const longestText = 16 << 10
-
 // maxOutput bounds the lines of a plugin that died.
 const maxOutput = 1000
 
@@ -70,8 +67,6 @@ func encodeFailure(err error, depth int) *failure {
 	}
 	f := &failure{Text: err.Error()}
 	switch e := err.(type) { //nolint:errorlint // the whole tree is walked, one error at a time
-	case *record.LongError: // an agent passes on what a plugin said
-		f.Text = e.Whole
 	case *config.Error:
 		f.Kind, f.Option, f.Problem = kindConfig, e.Option, e.Problem
 	case *transport.OptionError:
@@ -119,14 +114,6 @@ type remoteError struct {
 func (e *remoteError) Error() string   { return e.text }
 func (e *remoteError) Unwrap() []error { return e.causes }
 
-// abbreviated cuts a text to longestText.
-func abbreviated(text string) string {
-	if len(text) <= longestText {
-		return text
-	}
-	return strings.ToValidUTF8(text[:longestText], "") + "..."
-}
-
 // decodeFailure returns the error that f describes, or nil if f is nil. It is the inverse of
 // encodeFailure, except for types that only the plugin knows and text that is not printable.
 func decodeFailure(f *failure, depth int) error {
@@ -135,11 +122,7 @@ func decodeFailure(f *failure, depth int) error {
 	}
 	for _, text := range []*string{&f.Text, &f.Option, &f.Problem, &f.Transport, &f.Op} {
 		// errors.Join has a line for each
-		*text = abbreviated(printable.Text(strings.ReplaceAll(*text, "\n", "; ")))
-	}
-	whole := f.Text
-	for _, text := range []*string{&f.Text, &f.Option, &f.Problem, &f.Transport, &f.Op} {
-		*text = record.Cut(*text)
+		*text = record.Cut(printable.Text(strings.ReplaceAll(*text, "\n", "; ")))
 	}
 	printable.Strings(&f.Exit)
 	printable.Strings(&f.Invalid)
@@ -159,12 +142,7 @@ func decodeFailure(f *failure, depth int) error {
 			}
 		}
 	}
-	if err := f.typed(causes); f.Text != whole {
-		if err != nil {
-			causes = []error{err}
-		}
-		return &record.LongError{Whole: whole, Causes: causes}
-	} else if err != nil {
+	if err := f.typed(causes); err != nil {
 		return err
 	}
 	return &remoteError{text: f.Text, causes: causes}
