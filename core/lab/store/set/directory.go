@@ -11,7 +11,6 @@ import (
 
 	"transportbench/core/base/files"
 	"transportbench/core/base/parallel"
-	"transportbench/core/lab/store/result"
 )
 
 // IsIndex reports whether a path is that of an index, which may be compressed.
@@ -29,7 +28,6 @@ func (l *Loader) loadIndexed(dir string) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	var stale []string
 	for i := range s.Cells {
 		for _, f := range s.Cells[i].Files {
 			file := f.path(dir)
@@ -38,55 +36,12 @@ func (l *Loader) loadIndexed(dir string) (*Set, error) {
 			case err != nil:
 				return nil, fmt.Errorf("reading %s: cells[%d]: %w", path, i, err)
 			case info.Size() != f.Bytes && filepath.Base(file) == filepath.Base(f.Name):
-				stale = append(stale, f.Name)
+				return nil, fmt.Errorf("reading %s: cells[%d]: %s has another length now; "+
+					"without the index, the files are read", path, i, file)
 			}
 		}
 	}
-	if len(stale) > 0 {
-		if s, err = s.renewed(dir, stale); err != nil {
-			return nil, err
-		}
-	}
 	return s, s.renewOld(dir)
-}
-
-// renewed replaces the cells whose files have changed since the index was written.
-func (s *Set) renewed(dir string, stale []string) (*Set, error) {
-	var kept []Cell
-	again := map[string]bool{}
-	for _, c := range s.Cells {
-		if !slices.ContainsFunc(c.Files,
-			func(f File) bool { return slices.Contains(stale, f.Name) }) {
-			kept = append(kept, c)
-			continue
-		}
-		for _, f := range c.Files {
-			again[f.Name] = true
-		}
-	}
-	s.Cells = kept
-	for _, name := range stale {
-		if !again[name] {
-			continue
-		}
-		if err := s.addFile(dir, name); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
-}
-
-func (s *Set) addFile(dir, name string) error {
-	path := filepath.Join(dir, name)
-	r, err := result.Read(path)
-	if err != nil {
-		return err
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	return s.Add(r, File{name, info.Size()})
 }
 
 // loadLoose reads every result file in and below a directory without an index. Sets below it are

@@ -24,8 +24,8 @@ import (
 // Load reads a set from a file or directory. Errors name the file, and the line and column of text
 // that is wrong.
 //
-// If a directory has an index, Load reads the index and only those result files whose length
-// differs from that in the index. Otherwise it reads all JSON files in and below the directory,
+// If a directory has an index, Load reads that, and the result files must have the lengths that it
+// gives. Otherwise it reads all JSON files in and below the directory,
 // except calibrations. All these files may be compressed by gzip, which adds .gz to their names.
 func Load(path string) (*Set, error) { return (*Loader)(nil).Load(path) }
 
