@@ -123,52 +123,14 @@ func valuesOf(o transport.Option) []string {
 	return nil
 }
 
-// Metrics completes a comma list of metrics, or "all".
-func Metrics(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-	names := metricNames(begun)
-	if !strings.Contains(begun, ",") {
-		names = append(names, "all")
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-// Columns completes a comma list of metrics and options.
-func Columns(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-	names := metricNames(begun)
-	first := begun[:strings.LastIndexByte(begun, ',')+1]
-	for _, f := range config.Fields() {
-		names = append(names, first+f.Name+"\t"+f.Help)
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-// Side completes the last option of a side of ab.
-func Side(_ *cobra.Command, _ []string, begun string) (names []string, _ cobra.ShellCompDirective) {
-	first := begun[:strings.LastIndexByte(begun, ' ')+1]
-	for _, f := range config.Fields() {
-		names = append(names, strings.TrimSuffix(first+f.Name+"=\t"+f.Help+"; "+f.Beside(), "; "))
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-}
-
-// Followed completes a comma list of metrics.
-func Followed(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-	return metricNames(begun), cobra.ShellCompDirectiveNoFileComp
-}
-
-// Metric completes the name of one metric.
-func Metric(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return metricNames(""), cobra.ShellCompDirectiveNoFileComp
-}
-
-// metricNames returns all metrics behind the complete ones of a list that is begun, with their
-// meanings.
-func metricNames(begun string) (names []string) {
+// Metrics completes a comma list of metrics, with their meanings.
+func Metrics(_ *cobra.Command, _ []string, begun string) (names []string,
+	_ cobra.ShellCompDirective) {
 	first := begun[:strings.LastIndexByte(begun, ',')+1]
 	for _, d := range result.Definitions {
 		names = append(names, first+d.Name+"\t"+d.Help)
 	}
-	return names
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // Axes completes the options that differ between the cells of the set that is the argument, or
@@ -190,14 +152,6 @@ func Results(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirecti
 
 // Directories completes directories of sets.
 func Directories(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return nil, cobra.ShellCompDirectiveFilterDirs
-}
-
-// OneDirectory completes the directory of one set.
-func OneDirectory(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
 	return nil, cobra.ShellCompDirectiveFilterDirs
 }
 

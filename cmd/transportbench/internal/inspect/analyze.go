@@ -87,7 +87,7 @@ Published figures are checked for contradictions.
 	flags.StringArrayVar(&q.whatIf, "what-if", nil,
 		"change to predict, such as rtt=2us,clients=16; repeatable")
 	options.AddJSON(flags)
-	_ = cmd.RegisterFlagCompletionFunc("columns", complete.Columns) // fails only without the flag
+	_ = cmd.RegisterFlagCompletionFunc("columns", complete.Metrics) // fails only without the flag
 	return cmd
 }
 

@@ -109,7 +109,7 @@ func (f *historyFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.metrics, "metric", compare.DefaultMetrics,
 		"metrics to follow, a comma list")
 	cmd.Flags().StringVar(&f.floor, "floor", "2%", "smallest change of a level that counts")
-	_ = cmd.RegisterFlagCompletionFunc("metric", complete.Followed)
+	_ = cmd.RegisterFlagCompletionFunc("metric", complete.Metrics)
 }
 
 func blessCommand(a *app.App) *cobra.Command {
@@ -123,7 +123,7 @@ changes as accepted, and --gate passes. --cell and --metric accept only those.
 ` + app.ExitHelp,
 		Example: `  transportbench bless nightly/2026-11-22 --why "checksums are on by default now"
   transportbench bless nightly/2026-11-22 --metric latency_p99 --why "new kernel" --who ada`,
-		ValidArgsFunction: complete.OneDirectory, Args: app.Takes(1, 1, "one set of results"),
+		ValidArgsFunction: complete.Directories, Args: app.Takes(1, 1, "one set of results"),
 		RunE: a.WithSettings(func(_ *cobra.Command, _ *options.Settings, args []string) error {
 			return bless(a, args[0], b)
 		}),
@@ -131,7 +131,7 @@ changes as accepted, and --gate passes. --cell and --metric accept only those.
 	cmd.Flags().StringVar(&b.Why, "why", "", "reason, which is required")
 	cmd.Flags().StringVar(&b.Who, "who", "", "who accepts it; default: your login name")
 	cmd.Flags().StringVar(&b.Metric, "metric", "", "accept only this metric")
-	_ = cmd.RegisterFlagCompletionFunc("metric", complete.Metric)
+	_ = cmd.RegisterFlagCompletionFunc("metric", complete.Metrics)
 	cmd.Flags().StringVar(&b.Cell, "cell", "",
 		"accept only this cell: its transport and load as history shows them, or its id in --json")
 	return cmd

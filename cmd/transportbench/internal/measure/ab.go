@@ -68,8 +68,6 @@ every repeat cannot turn noise into a difference. --repeats is the minimum.
 	flags.DurationVar(&f.limit, "limit", 5*time.Minute, "end after this time")
 	flags.IntVar(&f.maxRepeats, "most", 1000, "end after this many repeats of each")
 	complete.Flags(cmd)
-	_ = cmd.RegisterFlagCompletionFunc("a", complete.Side)
-	_ = cmd.RegisterFlagCompletionFunc("b", complete.Side)
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(comparison.DiffFormats,
 		cobra.ShellCompDirectiveNoFileComp))
 	return cmd

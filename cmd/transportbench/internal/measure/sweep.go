@@ -95,7 +95,7 @@ configuration file, so a committed sweep means the same everywhere.
 		"options instead, such as iterations,tokens,lookup_p50,read_p99; analyze --columns "+
 		"prints it of a saved set")
 	cmd.Flags().BoolVar(&setup, "setup", false, setupHelp)
-	_ = cmd.RegisterFlagCompletionFunc("columns", complete.Columns)
+	_ = cmd.RegisterFlagCompletionFunc("columns", complete.Metrics)
 	complete.Flags(cmd)
 	return cmd
 }
