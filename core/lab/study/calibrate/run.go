@@ -69,10 +69,7 @@ func Run(ctx context.Context, o Options) (*calibration.Document, error) {
 	if err := calibration.Conclude(d); err != nil {
 		return nil, err
 	}
-	if err := calibration.Write(filepath.Join(o.Dir, calibration.FileName), d); err != nil {
-		return nil, err
-	}
-	return d, nil
+	return d, calibration.Write(filepath.Join(o.Dir, calibration.FileName), d)
 }
 
 // calibrator is a calibration in progress.
