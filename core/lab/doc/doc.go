@@ -6,6 +6,7 @@ package doc
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"transportbench/core/lab/store/result"
@@ -163,5 +164,17 @@ func (d *Doc) Gap() { d.Add(Text{Kind: Gap}) }
 // Empty reports whether the document has no blocks.
 func (d *Doc) Empty() bool { return len(d.Blocks) == 0 }
 
-// Levels are blocks of rising height, which draw a series of values in a line.
-var Levels = []rune("▁▂▃▄▅▆▇█")
+// Bars draws values as a line of bars of rising height, from lowest on.
+func Bars[T uint64 | float64](values []T, lowest T) string {
+	levels := []rune("▁▂▃▄▅▆▇█")
+	highest := slices.Max(values)
+	line := make([]rune, len(values))
+	for i, v := range values {
+		at := 0
+		if highest > lowest {
+			at = int(float64(v-lowest) * float64(len(levels)-1) / float64(highest-lowest))
+		}
+		line[i] = levels[at]
+	}
+	return string(line)
+}

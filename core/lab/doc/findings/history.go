@@ -237,17 +237,9 @@ func sparkline(points []history.Point) string {
 	if len(points) > maxSparkline {
 		points = points[len(points)-maxSparkline:]
 	}
-	lowest, highest := points[0].Value, points[0].Value
-	for _, p := range points {
-		lowest, highest = min(lowest, p.Value), max(highest, p.Value)
-	}
-	line := make([]rune, len(points))
+	values := make([]float64, len(points))
 	for i, p := range points {
-		at := 0
-		if highest > lowest {
-			at = int((p.Value - lowest) / (highest - lowest) * float64(len(doc.Levels)-1))
-		}
-		line[i] = doc.Levels[at]
+		values[i] = p.Value
 	}
-	return string(line)
+	return doc.Bars(values, slices.Min(values))
 }

@@ -45,7 +45,7 @@ func Trace(p *replay.Part) *doc.Doc {
 	if p.Length > 0 {
 		row("rate", "%s on average, %s in the busiest %s", format.Rate(p.Rate()),
 			format.Rate(p.PeakRate()), p.Step)
-		row("over time", "%s", bars(p.Rates))
+		row("over time", "%s", doc.Bars(p.Rates, 0))
 	}
 	if p.Burstiness > 0 {
 		row("burstiness", "%.3g (variance by mean of a second's operations; 1 is independent "+
@@ -71,16 +71,6 @@ func Trace(p *replay.Part) *doc.Doc {
 	return d
 }
 
-// bars draws values as a line of bars.
-func bars[T uint64 | float64](values []T) string {
-	var b strings.Builder
-	highest := max(slices.Max(values), 1)
-	for _, v := range values {
-		b.WriteRune(doc.Levels[int(v*T(len(doc.Levels)-1)/highest)])
-	}
-	return b.String()
-}
-
 // replayTimes shows response times over the time of a trace.
 func replayTimes(times *analyze.ReplayTimes) *doc.Doc {
 	d := new(doc.Doc)
@@ -101,7 +91,8 @@ func replayTimes(times *analyze.ReplayTimes) *doc.Doc {
 		for i := range times.Steps {
 			values = append(values, of.of(&times.Steps[i]))
 		}
-		t.Row(of.name, bars(values), of.cell(slices.Min(values)), of.cell(slices.Max(values)))
+		t.Row(of.name, doc.Bars(values, 0), of.cell(slices.Min(values)),
+			of.cell(slices.Max(values)))
 	}
 	d.Add(t)
 	d.Paragraph("%s", WorstSpan(&times.Worst))

@@ -125,19 +125,17 @@ func loopTimes(out *doc.Doc, ranks []result.RankLoop) {
 	}
 	t := doc.NewTable(append(header, "")...)
 	for i := range ranks {
-		row, shares, all, maxCount := []any{strconv.Itoa(ranks[i].Rank)}, []any{""}, uint64(0),
-			uint64(1)
-		for _, b := range ranks[i].Times {
-			all, maxCount = all+b.Count, max(maxCount, b.Count)
-		}
-		shape := make([]rune, len(ranks[i].Times))
+		row, shares, all := []any{strconv.Itoa(ranks[i].Rank)}, []any{""}, uint64(0)
+		counts := make([]uint64, len(ranks[i].Times))
 		for at, b := range ranks[i].Times {
-			row, shares = append(row, b.Count),
-				append(shares, doc.Part(float64(b.Count)/float64(max(all, 1))))
-			shape[at] = doc.Levels[b.Count*uint64(len(doc.Levels)-1)/maxCount]
+			counts[at] = b.Count
+			all += b.Count
+		}
+		for _, n := range counts {
+			row, shares = append(row, n), append(shares, doc.Part(float64(n)/float64(max(all, 1))))
 		}
 		if len(row) == len(header) {
-			t.Row(append(row, string(shape))...)
+			t.Row(append(row, doc.Bars(counts, 0))...)
 			t.Row(append(shares, "")...)
 		}
 	}
