@@ -2,6 +2,7 @@ package tables
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"transportbench/core/lab/doc"
@@ -32,6 +33,9 @@ func Verdicts(s *set.Set) *doc.Doc {
 			continue // the schedule sets the throughput of an open loop
 		}
 		outcome := outcomeOf(g, ranking.Floor)
+		if slices.ContainsFunc(g.Cells(), (*set.Cell).Unsafe) {
+			outcome += "; not safe: threads ran for less than half of the time"
+		}
 		if loads[outcome] == nil {
 			outcomes = append(outcomes, outcome)
 		}

@@ -29,6 +29,14 @@ func TestVerdicts(t *testing.T) {
 	out.Reset()
 	write(&out, Verdicts(s))
 	require.Regexp(t, "^shm has the best throughput", out.String())
+	require.NotContains(t, out.String(), "not safe")
+
+	s.Cells[0].Warnings = []result.Finding{
+		{Name: "preempted", Severity: result.Warning, Value: 0.4},
+		{Name: "steal", Severity: result.Warning, Value: 0.2}}
+	out.Reset()
+	write(&out, Verdicts(s))
+	require.Regexp(t, `not safe: threads ran for less than half\s+of the time\s+$`, out.String())
 
 	lead := 0.2
 	group := compare.Candidates{Metric: result.Throughput, Better: result.Higher,

@@ -66,6 +66,28 @@ func OfDisturbance(w result.Finding) bool {
 		func(d struct{ check, name string }) bool { return d.check == w.Name })
 }
 
+// maxLost is the share of the time that threads may lose to others until the median call waited for
+// a processor.
+const maxLost = 0.5
+
+// lost returns the share of the time that others took, if a failed check is about that.
+func lost(w result.Finding) float64 {
+	if w.Severity == result.Warning && (w.Name == "steal" || w.Name == "preempted") {
+		return w.Value
+	}
+	return 0
+}
+
+// Unsafe reports whether the threads of a cell ran for less than half of the time: not even
+// its median is safe then.
+func (c *Cell) Unsafe() bool {
+	sum := 0.0
+	for _, w := range c.Warnings {
+		sum += lost(w)
+	}
+	return sum > maxLost
+}
+
 // FloorBeaten is the check that voids the ratios to a floor.
 const FloorBeaten = "floor_beaten"
 
@@ -80,12 +102,15 @@ func (c *Cell) Void(metric string) bool {
 type disturbance struct {
 	GroupedWarning
 	low, high map[string]float64 // by check
+	lost      map[string]float64 // by side and cell: the share of the time that others took
 }
 
-func (d *disturbance) add(w result.Finding) {
+func (d *disturbance) add(side, cell string, w result.Finding) {
 	if d.high == nil {
-		d.low, d.high = map[string]float64{}, map[string]float64{}
+		d.low, d.high, d.lost = map[string]float64{}, map[string]float64{}, map[string]float64{}
 	}
+	d.lost[side+" "+cell] += lost(w)
+	d.concern(side, cell)
 	by := math.Abs(w.Value)
 	if known, has := d.low[w.Name]; !has || by < known {
 		d.low[w.Name] = by
@@ -108,16 +133,24 @@ func (d *disturbance) text() string {
 			parts = append(parts, of.name+" "+percent(high))
 		}
 	}
+	most := 0.0
+	for _, share := range d.lost {
+		most = max(most, share)
+	}
 	var effects []string
-	if lost := d.high["steal"] + d.high["preempted"]; lost > 0 {
+	switch {
+	case most > maxLost:
+		effects = append(effects, "where threads ran for less than half of the time, neither p50 "+
+			"nor throughput is safe: measure on a quiet machine")
+	case most > 0:
 		effects = append(effects, fmt.Sprintf(
-			"p50 is safe, throughput may be %s off, and tails include it", percent(lost)))
+			"p50 is safe, throughput may be %s off, and tails include it", percent(most)))
 	}
 	if _, drifts := d.high["drift"]; drifts {
-		effects = append(effects, "where the rate drifts neither is safe: measure again")
+		effects = append(effects, "where the rate drifts, measure again")
 	}
 	if _, mixed := d.high["mixed"]; mixed {
-		effects = append(effects, "rows of one state are safe, those of all windows mix several")
+		effects = append(effects, "of mixed windows, use the rows of one state")
 	}
 	return strings.Join(parts, ", ") + ": " + strings.Join(effects, "; ")
 }
@@ -147,8 +180,7 @@ func (g *WarningGroups) Add(side, cell string, w result.Finding) {
 		return
 	}
 	if OfDisturbance(w) && !g.Info {
-		g.disturbed.add(w)
-		g.disturbed.concern(side, cell)
+		g.disturbed.add(side, cell, w)
 		return
 	}
 	words, numbers := splitNumbers(w.Message)

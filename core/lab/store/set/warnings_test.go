@@ -56,8 +56,14 @@ func TestDisturbedMachineIsOneLine(t *testing.T) {
 	}
 	require.Equal(t, []string{"served", Disturbed, FloorBeaten, "fairness"}, names)
 	require.Equal(t, "steal 2% to 5%, preemption 3%, drift 12%, mixed windows 25%: p50 is safe, "+
-		"throughput may be 8% off, and tails include it; where the rate drifts neither is safe: "+
-		"measure again; rows of one state are safe, those of all windows mix several",
-		g.List()[1].Message)
+		"throughput may be 8% off, and tails include it; where the rate drifts, measure again; "+
+		"of mixed windows, use the rows of one state", g.List()[1].Message)
+	add("c", "preempted", 0.47)
+	require.Contains(t, g.List()[1].Message, "p50 is safe", "in no cell others took half")
+	add("b", "preempted", 0.5)
+	require.Equal(t, "steal 2% to 5%, preemption 3% to 50%, drift 12%, mixed windows 25%: where "+
+		"threads ran for less than half of the time, neither p50 nor throughput is safe: measure "+
+		"on a quiet machine; where the rate drifts, measure again; of mixed windows, use the "+
+		"rows of one state", g.List()[1].Message)
 	require.Len(t, each.List(), 6, "the details name each")
 }
