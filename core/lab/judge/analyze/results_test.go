@@ -189,8 +189,8 @@ func TestVerdicts(t *testing.T) {
 			ByProcessors, []string{"had a processor only 40% of the time"}},
 		{"late", func(r *result.Result) { r.Config.Rate = 1e6; check("schedule_lag")(r) },
 			BySchedule, []string{"so it is"}},
-		{"behind", func(r *result.Result) { r.Config.Rate = 1e6; check("rate")(r) }, ByTransport,
-			[]string{"so it is"}},
+		{"behind", func(r *result.Result) { r.Config.Rate = 2e6; check("rate")(r) }, ByTransport,
+			[]string{"Reached 1.00 M op/s of the offered 2.00 M op/s: so it is"}},
 		{"kept", func(r *result.Result) { r.Config.Rate = 1e6 }, ByLoad,
 			[]string{"offered 1.00 M op/s were reached"}},
 	} {

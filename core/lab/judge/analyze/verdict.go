@@ -79,8 +79,8 @@ func (e *measurements) openVerdict(v Verdict) Verdict {
 		return v
 	}
 	if c, behind := e.failedCheck("rate"); behind {
-		v.Bound, v.Why = ByTransport, fmt.Sprintf("only %.1f%% of the due operations completed",
-			100*c.Value)
+		v.Bound, v.Why = ByTransport, fmt.Sprintf("reached %s of the offered %s",
+			format.Rate(e.throughput), format.Rate(float64(e.cfg.Rate)))
 		v.Message = upper(v.Why) + ": " + c.Message + "."
 		return v
 	}
