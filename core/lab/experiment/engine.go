@@ -119,7 +119,7 @@ func (e *Engine) Run(ctx context.Context, run Run, obs runner.Observer) (*result
 	if r != nil && r.Witness != nil && r.Witness.Missing != "" {
 		e.noteOnce(fmt.Sprintf("%s: no witness: %s", run.Plugin.Identity.Name, r.Witness.Missing))
 	}
-	return r, err
+	return r, explainAddress(err, run.Config, &req, run.Plugin.Info.Roles)
 }
 
 // request returns what the runner needs for a run, without its network.

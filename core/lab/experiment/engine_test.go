@@ -14,6 +14,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/lab/experiment/hosts"
+	"transportbench/core/lab/experiment/network"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/transport"
@@ -76,6 +77,22 @@ func TestLossOfHost(t *testing.T) {
 }
 
 // TestMissingWitnesses are noted once for each transport.
+// An address that an emulated network needs is not called an option of the user.
+func TestAddressOfNetworkIsNotTheUsers(t *testing.T) {
+	asked := config.Config{Transport: "sockets", Options: map[string]string{"address": "127.0.0.1"}}
+	given := asked
+	given.Options = map[string]string{"address": network.Prefix}
+	roles := transport.Roles{Address: "address"}
+	refused := fmt.Errorf("opening: %w", &transport.OptionError{Option: "address", Problem: "no"})
+	require.Equal(t, wrongNetwork("it needs kernel TCP or UDP sockets, and with these options "+
+		"sockets refuses an IP address: choose others (plugins show sockets)"),
+		explainAddress(refused, asked, &runner.Request{Config: given}, roles))
+	require.Equal(t, refused, explainAddress(refused, given, &runner.Request{Config: given}, roles))
+	other := &transport.OptionError{Option: "cid", Problem: "no"}
+	require.Equal(t, other, explainAddress(other, asked, &runner.Request{Config: given}, roles))
+	require.NoError(t, explainAddress(nil, asked, &runner.Request{Config: given}, roles))
+}
+
 func TestMissingWitnesses(t *testing.T) {
 	e, notes := engine(t, func(req runner.Request) (*result.Result, error) {
 		return &result.Result{Plugin: req.Plugin, Witness: &result.Witness{Missing: "no tool"}}, nil

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -71,6 +72,19 @@ func (e *Engine) impair(req *runner.Request, info transport.Info) error {
 		}
 	}
 	return nil
+}
+
+// explainAddress replaces an error about the address that impair has set in req: the user of asked
+// chose none.
+func explainAddress(err error, asked config.Config, req *runner.Request,
+	roles transport.Roles) error {
+	var refused *transport.OptionError
+	if !errors.As(err, &refused) || refused.Option != roles.Address ||
+		asked.Options[roles.Address] == req.Config.Options[roles.Address] {
+		return err
+	}
+	return wrongNetwork(fmt.Sprintf("it needs kernel TCP or UDP sockets, and with these options "+
+		"%[1]s refuses an IP address: choose others (plugins show %[1]s)", asked.Transport))
 }
 
 func wrongNetwork(problem string) error {

@@ -249,10 +249,9 @@ func (r *Request) checkNetworked(prepared []record.Prepared) error {
 	for _, p := range prepared {
 		if m := p.Properties.Medium; m != transport.MediumTCP && m != transport.MediumUDP {
 			return fmt.Errorf("--network: %w", transport.Unavailable(
-				"%s was opened on %s (provider %s), which does not pass the kernel's network: "+
-					"choose a provider that does (plugins show %s), or a transport made for "+
-					"sockets (plugins list)",
-				r.Config.Transport, m, p.Properties.Provider, r.Config.Transport))
+				"it needs kernel TCP or UDP sockets, and %[1]s was opened on %[2]s (provider "+
+					"%[3]s): choose another provider (plugins show %[1]s), or a transport over "+
+					"TCP or UDP, such as sockets", r.Config.Transport, m, p.Properties.Provider))
 		}
 	}
 	return nil
