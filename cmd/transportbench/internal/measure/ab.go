@@ -43,7 +43,8 @@ func abCommand(a *app.App) *cobra.Command {
 		Long: `ab alternates repeats of A and B until the interval of the first metric's change is
 narrow enough or the time is up, and gives the verdict of diff from A to B.
 OPTIONS are option=value pairs separated by spaces, including the transport's own
-options. Other flags apply to both.
+options, as transport.option where an option of the run has the same name. Other
+flags apply to both.
 
 plugin-dir=DIR takes a side's plugin from DIR alone, so that two builds are
 compared; their versions of the runtime may differ. This is the fairest comparison
@@ -55,6 +56,7 @@ every repeat cannot turn noise into a difference. --repeats is the minimum.
 ` + app.ExitHelp,
 		Example: `  transportbench ab --a 'transport=shm ring=lamport' --b 'transport=shm ring=fastforward' --in-flight 32
   transportbench ab --a in-flight=1 --b in-flight=2 --within 0.5% --limit 10m
+  transportbench ab --transport sockets --a sockets.network=tcp --b sockets.network=unix
   transportbench ab --transport shm --a plugin-dir=OLD/bin/plugins --b plugin-dir=bin/plugins`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return compareSides(a, cmd, f) },
 	}
@@ -187,8 +189,8 @@ func (s *session) notePlugins(a, b *abSide) {
 func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags,
 	test *experiment.PairedTest) error {
 	s.notePlugins(a, b)
-	s.Note("at least %s of each, about %s", format.Count(test.MinRepeats, "repeat"),
-		format.Left(test.Expected(s.engine.Beside)))
+	s.Note("at least %s of each, about %s%s", format.Count(test.MinRepeats, "repeat"),
+		format.Left(test.Expected(s.engine.Beside)), busy(&s.engine.Environment))
 	progress := terminal.NewSweepProgress(s.Progress())
 	defer progress.Close()
 	identity, err := set.Flatten(s.engine.Environment.Identity)
