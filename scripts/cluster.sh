@@ -21,13 +21,23 @@ fail() {
 	exit 1
 }
 
+# usage prints the comment at the top of this script.
+usage() { sed -n '2,/^[^#]/s/^#[[:space:]]\{0,1\}//p' "$0"; }
+
 one="" slurm="" ssh=""
-while getopts osk option; do
-	case $option in
+while getopts osk-: option; do
+	case $option${OPTARG:-} in
+	-help)
+		usage
+		exit
+		;;
 	o) one=1 ;;
 	s) slurm=1 ;;
 	k) ssh=1 ;;
-	*) fail "usage: cluster.sh [-o] [-s] [-k] N [COMMAND...]" ;;
+	*)
+		usage >&2
+		exit 1
+		;;
 	esac
 done
 if [ -z "${CLUSTER_INSIDE:-}" ]; then

@@ -451,6 +451,11 @@ fake_govulncheck "" 0 1
 ! with_fakes scripts/vulncheck.sh || fail "vulncheck.sh did not fail"
 expect "govulncheck does not run"
 
+new_module "cluster.sh explains its flags"
+with_output scripts/cluster.sh --help || fail "cluster.sh --help failed"
+expect "starts Slurm" "COMMAND..."
+refuse "illegal option"
+
 new_module "checks compile without -trimpath, though the script that runs them has set it"
 # shellcheck disable=SC2016 # it is the fake that expands it
 fake go <<<'echo "flags: $GOFLAGS"'
