@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/judge/state"
@@ -30,6 +31,9 @@ func writeOpen(out *doc.Doc, rows []*set.Cell, loads loads, states state.Classif
 	order := "the lowest p50 first"
 	if states.Count() > 1 {
 		order += ", in the state in which all rows of a load have most windows"
+	}
+	if slices.ContainsFunc(rows, missedRate) {
+		order += "; rows that did not reach their rate are last"
 	}
 	out.Line("open loop: response times from when operations were due, all windows together; " +
 		order)
@@ -131,12 +135,26 @@ func capacityFigure(c *result.Capacity) string {
 	return "the only window"
 }
 
-// offered returns the rate of an open loop.
+// missedRate reports whether a cell completed fewer operations than were due.
+func missedRate(c *set.Cell) bool {
+	return slices.ContainsFunc(c.Warnings, func(w result.Finding) bool {
+		return w.Name == "rate" && w.Severity == result.Error
+	})
+}
+
+// offered returns the rate of an open loop, after the one reached if it was missed.
 func offered(c *set.Cell) doc.Cell {
-	if rate := c.OfferedRate(); rate > 0 {
-		return doc.Rate(rate)
+	rate := c.OfferedRate()
+	if rate == 0 {
+		return doc.None()
 	}
-	return doc.None()
+	cell := doc.Rate(rate)
+	if missedRate(c) {
+		_, unit, _ := strings.Cut(cell.Text, " ")
+		reached := doc.Rate(medianOf(c, result.Throughput)).Text
+		cell.Text = strings.TrimSuffix(reached, " "+unit) + " of " + cell.Text
+	}
+	return cell
 }
 
 func medianOf(c *set.Cell, metric string) float64 {

@@ -135,6 +135,31 @@ func TestOpenLoopsByMedianInCommonState(t *testing.T) {
 		`(?s)quick +memfd +20\.0 K op/s +3\.00 us +5\.00 ms.*lucky +memfd +20\.0 K op/s +1\.50 us +1\.50 us`, out.String())
 }
 
+// A row that did not reach its rate shows what it reached, and is last however low its p50.
+func TestMissedRate(t *testing.T) {
+	s := set.New()
+	for transport, took := range map[string]uint64{"grpc": 1000, "shm": 2000} {
+		r := sample(transport, "kv", 20e3)
+		r.Config.Rate = 20e3
+		h := record.NewHistogram()
+		h.Record(took)
+		for i := range r.Repeats {
+			r.Repeats[i].Response = h.Encode()
+			r.Repeats[i].Samples = map[string]float64{result.Throughput: 1140,
+				result.OfferedLoad: 20e3}
+		}
+		if transport == "grpc" {
+			r.Checks = append(r.Checks, result.Finding{Name: "rate", Severity: result.Error})
+		}
+		require.NoError(t, s.Add(r))
+	}
+	var out bytes.Buffer
+	write(&out, Comparison(s))
+	require.Contains(t, out.String(), "rows that did not reach their rate are last")
+	require.Regexp(t, `(?s)shm +memfd +20\.0 K op/s.*grpc +memfd +1\.14 of 20\.0 K op/s`,
+		out.String())
+}
+
 // TestStalledLegend: only a p99 beyond the limit of gaps can be a time of stalls.
 func TestStalledLegend(t *testing.T) {
 	for _, c := range []struct {

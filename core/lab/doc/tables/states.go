@@ -116,8 +116,8 @@ func shownCells(cells []*set.Cell, shown state.Shown) []*set.Cell {
 // bestFirst sorts cells by load, and within a load by a metric, the best first: by its value in the
 // state of the machine in which all cells of the load were measured most, so that no transport
 // leads because it drew the fast state more often. Without such a state, the order is that of
-// [compare.BestFirst]. value returns the metric of a cell in a state, or of all windows if it has
-// none in the state.
+// [compare.BestFirst]. Cells that missed their rate are last. value returns the metric of a cell
+// in a state, or of all windows if it has none in the state.
 func bestFirst(cells []*set.Cell, loads loads, states state.Classifier, metric string,
 	value func(c *set.Cell, state string) float64) {
 	sorted := cells[:0:0]
@@ -133,6 +133,15 @@ func bestFirst(cells []*set.Cell, loads loads, states state.Classifier, metric s
 		if common == "" && states.Count() > 1 {
 			compare.BestFirst(list, metric, states)
 		}
+		slices.SortStableFunc(list, func(a, b *set.Cell) int {
+			switch missed := missedRate(a); {
+			case missed == missedRate(b):
+				return 0
+			case missed:
+				return 1
+			}
+			return -1
+		})
 		sorted = append(sorted, list...)
 	}
 	copy(cells, sorted)
