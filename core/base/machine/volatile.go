@@ -207,3 +207,10 @@ func (r Root) groups(controller string) []string {
 	}
 	return dirs
 }
+
+// Load returns the load average of the last minute; ok is false if it is unknown.
+func (v *Volatile) Load() (load float64, ok bool) {
+	first, _, _ := strings.Cut(v.LoadAverage, " ")
+	load, err := strconv.ParseFloat(first, 64)
+	return load, err == nil
+}

@@ -170,7 +170,7 @@ func (r *runs) all(ctx context.Context) (interrupted, err error) {
 	}
 	if lasts := r.engine.Expected(jobs); lasts >= longRun {
 		r.Note("this takes about %s; use fewer --repeats or a shorter --duration for less. Ctrl-C "+
-			"keeps the complete repeats", format.Left(lasts))
+			"keeps the complete repeats%s", format.Left(lasts), busy(&r.engine.Environment))
 	}
 	all, interrupted := r.engine.All(ctx, jobs, func(i int) experiment.Screen {
 		label := jobs[i].Config.Transport + " " + jobs[i].Config.Profile

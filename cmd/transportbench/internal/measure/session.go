@@ -2,6 +2,7 @@ package measure
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"path/filepath"
 
@@ -13,9 +14,11 @@ import (
 	"transportbench/cmd/transportbench/internal/catalog"
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/core/base/config"
+	"transportbench/core/base/machine"
 	"transportbench/core/base/printable"
 	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/plugin/host"
 	"transportbench/core/plugin/launch"
@@ -92,6 +95,17 @@ func (s *session) check() error {
 		return app.Usagef("%s", printable.Joined(err))
 	}
 	return nil
+}
+
+// busy returns what to add to an expected time if other programs use half of the processors: the
+// measurement then takes longer.
+func busy(e *machine.Environment) string {
+	load, _ := e.Volatile.Load()
+	if cpus := e.Identity.CPUs; load > float64(cpus)/2 {
+		return fmt.Sprintf("; load %.2g on %s: this takes longer, and results will be disturbed",
+			load, format.Count(cpus, "processor"))
+	}
+	return ""
 }
 
 // findPlugin finds the plugin of a transport for the engine.

@@ -324,7 +324,8 @@ func (s *session) sweepInto(ctx context.Context, r *sweepRun) (*experiment.Outco
 	if r.Resume { // the first line of progress has the time that is left
 		s.Note("continuing %s, in %s", listing.PlanSize(r.Plan), r.Dir)
 	} else {
-		s.Note("%s, in %s", listing.PlanSummary(r.Plan, s.engine.Beside), r.Dir)
+		s.Note("%s, in %s%s", listing.PlanSummary(r.Plan, s.engine.Beside), r.Dir,
+			busy(&s.engine.Environment))
 	}
 	progress := terminal.NewSweepProgress(s.Progress())
 	defer progress.Close()

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"transportbench/core/base/cpulist"
@@ -62,9 +61,8 @@ func (x *examiner) quota() Finding {
 func (x *examiner) load() Finding {
 	f := Finding{Name: "load", Value: x.environment.Volatile.LoadAverage, Status: OK,
 		Meaning: "Little else runs on this machine."}
-	first, _, _ := strings.Cut(f.Value, " ")
-	load, err := strconv.ParseFloat(first, 64)
-	if err != nil {
+	load, known := x.environment.Volatile.Load()
+	if !known {
 		return f.unknown("It is unknown whether other programs compete for the cores.")
 	}
 	if load > 0.3*float64(max(x.environment.Identity.CPUs, 1)) {
