@@ -45,6 +45,12 @@ func counter(e *evidence, at int) *record.Counter {
 	return &e.Result.Repeats[2].Ranks[1].Carried.Counters[at]
 }
 
+// copyBytes gives a daemon the kernel's copies in its window, and this share of the requests.
+func copyBytes(d *record.DaemonReport, share float64, bytes uint64) {
+	d.Requests = uint64(share * float64(d.Served))
+	d.Transport = []transport.Stat{{Name: transport.StatKernelBytes, Value: bytes}}
+}
+
 var pathCases = []checkCase{
 	{"path", func(e *evidence) { stateTCP(e); counter(e, 0).Sent /= 10 }, 0.313,
 		"tcp over lo: in 1 window, the path's TCP connections carried 88.0 MB of 128 MB of " +
@@ -94,8 +100,7 @@ var pathCases = []checkCase{
 		statePath(e, transport.Path{Carrier: transport.MediumUnix},
 			func(uint64) []record.Counter { return nil })
 		for i := range e.Result.Repeats {
-			e.Result.Repeats[i].Ranks[0].Daemons[0].Transport = []transport.Stat{
-				{Name: transport.StatKernelBytes, Value: 100e6}}
+			copyBytes(&e.Result.Repeats[i].Ranks[0].Daemons[0], 1, 100e6)
 		}
 	}, 0.609, "by the transport's own count, Unix sockets carried 50.0 MB of 128 MB"},
 	{"path", func(e *evidence) {
@@ -153,6 +158,11 @@ func TestPathPasses(t *testing.T) {
 			statePath(e, transport.Path{Carrier: transport.MediumVerbs, Device: "rxe0"},
 				packets(40_000))
 		}, "verbs over rxe0: "},
+		// A starved daemon counts from the begin of its own window.
+		"unix, a daemon that began late": {func(e *evidence) {
+			statePath(e, transport.Path{Carrier: transport.MediumUnix}, packets(0))
+			each(e, func(r *result.Repeat) { copyBytes(&r.Ranks[0].Daemons[0], 0.5, 190e6) })
+		}, "unix: 570 MB were counted there for 576 MB of payload"},
 		"memory": {func(e *evidence) {
 			statePath(e, transport.Path{Carrier: transport.MediumMemory}, packets(0))
 		}, "not judged: memory: the kernel counts no bytes of memory"},

@@ -103,10 +103,13 @@ type pathWindow struct {
 	sent, packets  map[place]float64  // of interfaces
 	port           map[string]float64 // bytes of ports
 	portPackets    map[string]float64
-	own            float64 // the workers' own count of the bytes that the kernel copied
-	sharedPort     bool    // several ranks state the same port
-	uncounted      string  // why the port's counters may stay at 0
-	packetsOnly    bool    // a port counts packets and no bytes
+	// own is the workers' own count of the bytes that the kernel copied. A thread counts from the
+	// begin to the end of its own window, in which both ends together had the share measured of the
+	// requests: a starved thread begins late, and the drain is after the end.
+	own, measured float64
+	sharedPort    bool   // several ranks state the same port
+	uncounted     string // why the port's counters may stay at 0
+	packetsOnly   bool   // a port counts packets and no bytes
 }
 
 // place is an interface of a network namespace. Machines number their namespaces alike.
@@ -188,13 +191,16 @@ func (w *pathWindow) add(machine string, carried *record.Carried, connections ma
 // count adds up the messages that went over the transport.
 func (w *pathWindow) count(r *result.Repeat) {
 	var requests, values, here, there, kernel float64 // here and there: requests at proxies
+	var measured float64                              // requests in the windows of the threads
 	for _, c := range r.Clients() {
 		requests += float64(c.Issued)
+		measured += float64(c.Ops() + c.Operations[config.OpRMW].Count)
 		if completed := c.Ops() + c.Operations[config.OpRMW].Count; completed > 0 {
 			values += float64(c.PayloadBytes) * float64(c.Issued) / float64(completed)
 		}
 	}
 	for _, d := range r.Daemons() {
+		measured += float64(d.Requests)
 		if d.Proxy != nil {
 			here, there = here+float64(d.Proxy.FromClients), there+float64(d.Proxy.Remote)
 		}
@@ -209,6 +215,7 @@ func (w *pathWindow) count(r *result.Repeat) {
 	}
 	w.messages, w.own = 2*remote*requests, kernel
 	w.posted = w.messages*config.MessageHeader + remote*values
+	w.measured = min(1, measured/max(2*requests, 1))
 }
 
 func kernelBytes(stats []transport.Stat) float64 {
@@ -244,6 +251,7 @@ func (w *pathWindow) judge() pathVerdict {
 					unknown: "nothing but the transport counts the bytes of Unix sockets"}
 			}
 			// Both ends count, each what it sent and received.
+			w.posted *= w.measured
 			return w.atLeast(w.own/2, "by the transport's own count, Unix sockets")
 		default:
 			return pathVerdict{unknown: fmt.Sprintf("the kernel counts no bytes of %s, and no "+
