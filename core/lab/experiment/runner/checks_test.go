@@ -871,7 +871,11 @@ func TestRateAllowsForCallsInFlight(t *testing.T) {
 	each(&e, func(r *result.Repeat) {
 		r.Ranks[1].Clients[0].Reads, r.Ranks[1].Clients[0].Drained = 500, 1000
 	})
-	require.False(t, findCheck(t, e, "rate").OK)
+	f = findCheck(t, e, "rate")
+	require.False(t, f.OK)
+	require.NotContains(t, f.Remedy, "other programs")
+	each(&e, func(r *result.Repeat) { r.Ranks[0].Daemons[0].Thread.CPUNS = 400e6 })
+	require.Contains(t, findCheck(t, e, "rate").Remedy, "stop other programs, which took")
 }
 
 // TestRateByWindows has windows that fall behind: some warn, and half of them are an error.

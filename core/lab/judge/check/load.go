@@ -68,12 +68,16 @@ func checkRate(e Evidence) result.Finding {
 		if e.Result.Config.Replays() {
 			rate = "speed"
 		}
+		quiet := ""
+		if !e.Oversubscribed && (!checkPreempted(e).OK || !checkSteal(e).OK) {
+			quiet = "stop other programs, which took the processors away, or "
+		}
 		f.Severity = result.Error
 		f.Message = fmt.Sprintf("the load was not kept: in %d of %d windows, down to %s of the "+
 			"operations due were completed, so %s; %s",
 			behind, windows, percent(lowest),
 			say(&f.Effect, "response times grow with the window's length"),
-			say(&f.Remedy, "use a lower --%s or a higher --in-flight", rate))
+			say(&f.Remedy, "%suse a lower --%s or a higher --in-flight", quiet, rate))
 	}
 	return f
 }
