@@ -52,6 +52,24 @@ func TestPluginOptionsFit(t *testing.T) {
 // write writes a document for a plain stream.
 func write(w io.Writer, d *doc.Doc) { _ = doc.WriteText(w, d, doc.Screen{}) }
 
+// Labels do not name the load that all cells have in common; a line does.
+func TestPlanShowsCommonLoad(t *testing.T) {
+	plan := func(inFlight int) string {
+		cells := make([]experiment.Cell, 2)
+		for i := range cells {
+			c := config.Default()
+			c.Transport, c.InFlight = []string{"shm", "grpc"}[i], []int{16, inFlight}[i]
+			require.NoError(t, c.ValueSize.Set("4KiB"))
+			cells[i].Config = c
+		}
+		var out bytes.Buffer
+		write(&out, Plan(&experiment.Plan{Repeats: 10, Cells: cells}, runner.Beside{}))
+		return out.String()
+	}
+	require.Contains(t, plan(16), "\nall cells: in_flight=16, value_size=4KiB\n2 cells, ")
+	require.Contains(t, plan(8), "\nall cells: value_size=4KiB\n")
+}
+
 // The expected time of a sweep is a range if top-ups may follow its rounds.
 func TestPlanSummary(t *testing.T) {
 	p := &experiment.Plan{Repeats: 10, Order: experiment.Interleaved,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"transportbench/core/lab/doc"
+	"transportbench/core/lab/doc/tables"
 	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/store/format"
@@ -27,7 +28,9 @@ func Plan(p *experiment.Plan, b runner.Beside) *doc.Doc {
 		t.Row(i+1, labels.Of(cells[i].Config), takes)
 	}
 	out.Add(t)
-	out.Line("\n%s", PlanSummary(p, b))
+	out.Gap()
+	out.Append(tables.Common(cells))
+	out.Line("%s", PlanSummary(p, b))
 	return out
 }
 

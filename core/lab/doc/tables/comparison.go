@@ -26,7 +26,7 @@ func Heading(version string, machine set.Environment) *doc.Doc {
 // verdicts, the failed checks, and in a fold the work.
 func Tables(s *set.Set) *doc.Doc {
 	out := new(doc.Doc)
-	out.Append(Oversubscribed(s), Comparison(s))
+	out.Append(Oversubscribed(s), Comparison(s), Common(s.Cells))
 	if list := analyze.SlowdownsOf(s); len(list) > 0 {
 		out.Gap()
 		out.Append(Slowdowns(list))
@@ -35,6 +35,15 @@ func Tables(s *set.Set) *doc.Doc {
 	out.Gap()
 	out.Append(Verdicts(s), Warnings(s))
 	out.Fold("work per operation", Work(s))
+	return out
+}
+
+// Common returns a line with the load that several cells have in common, if any is set.
+func Common(cells []set.Cell) *doc.Doc {
+	out := new(doc.Doc)
+	if options := set.Common(cells); options != "" && len(cells) > 1 {
+		out.Line("all cells: %s", options)
+	}
 	return out
 }
 

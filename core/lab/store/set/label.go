@@ -140,6 +140,23 @@ func rank(option string) int {
 	return 50
 }
 
+// Common names the options of the load that all cells have alike, other than their defaults, and
+// that labels do not name: "in_flight=16, value_size=4KiB".
+func Common(cells []Cell) string {
+	if len(cells) == 0 || cells[0].Config["replay"] != "" {
+		return ""
+	}
+	varying := Varying(cells)
+	var parts []string
+	for _, name := range loadOptions {
+		value, has := cells[0].Config[name]
+		if has && value != defaults()[name] && !slices.Contains(varying, name) {
+			parts = append(parts, name+"="+Value(name, value))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
 // Labels names cells by what tells them apart: the profile if there are several, and the options
 // that vary among the cells of that profile. Of the options that do not shape the load, a label has
 // those that differ from their default, and of a transport's own those that vary among its cells.
