@@ -73,11 +73,11 @@ func (s *sweep) configOf(i int) (config.Config, *result.Capacity, error) {
 		return c, nil, nil
 	}
 	if f, failed := s.failures[cell.Reference]; failed {
-		err := fmt.Errorf("the capacity is unknown, because it was not measured: %s", f.Reason)
 		if f.Status == set.Unavailable {
-			err = fmt.Errorf("%w: %w", transport.ErrUnavailable, err)
+			return c, nil, transport.Unavailable("%s", f.Reason)
 		}
-		return c, nil, err
+		return c, nil, fmt.Errorf("the capacity is unknown, because it was not measured: %s",
+			f.Reason)
 	}
 	reference := &s.store.cells[cell.Reference]
 	if !reference.complete {

@@ -136,6 +136,8 @@ func remarks(p *analyze.Point) string {
 	switch {
 	case p.Unusable != "":
 		return "a check failed"
+	case p.Meets == analyze.MeetsNo && p.Stalled > 0:
+		return "stalled " + format.Share(p.Stalled) + ": this tail is the machine's"
 	case p.Past:
 		return "past the peak"
 	}

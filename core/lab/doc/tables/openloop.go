@@ -68,7 +68,7 @@ func writeOpen(out *doc.Doc, rows []*set.Cell, loads loads, states state.Classif
 // writeStalled explains the column of stalls, and in which rows they make the p99.
 func writeStalled(out *doc.Doc, rows []*set.Cell) {
 	stalled := slices.DeleteFunc(slices.Clone(rows),
-		func(c *set.Cell) bool { return !(medianOf(c, result.Stalled) > 0.01) })
+		func(c *set.Cell) bool { return !(medianOf(c, result.Stalled) > result.MuchStalled) })
 	if len(stalled) == 0 {
 		return
 	}

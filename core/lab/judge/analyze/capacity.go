@@ -129,6 +129,9 @@ type Point struct {
 	// Worst are the worst ten seconds of a replay under an objective for response times, as in
 	// [ReplayTimes].
 	Worst *ReplaySpan `json:"worst,omitempty"`
+	// Stalled is the share of the time for which something stopped the threads, if that is above
+	// [result.MuchStalled]: the tail is then the machine's.
+	Stalled float64 `json:"stalled,omitempty"`
 	// Past is set if a smaller load has more throughput.
 	Past bool `json:"past_peak,omitempty"`
 	// Unusable is why the figures must not be used. Such a point is shown but never chosen.

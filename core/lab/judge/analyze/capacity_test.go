@@ -146,7 +146,9 @@ func TestSlowdowns(t *testing.T) {
 }
 
 func TestObjective(t *testing.T) {
-	u := curveOf(t, loads(), CapacityOptions{Objective: objective(t, "p99<5.2us"), Target: 10e6,
+	cells := loads()
+	cells.Cells[5].Samples[result.Stalled] = []float64{0.4, 0.5, 0.6}
+	u := curveOf(t, cells, CapacityOptions{Objective: objective(t, "p99<5.2us"), Target: 10e6,
 		Headroom: new(0.0)})
 	var meets []string
 	for _, p := range u.Points {
@@ -154,6 +156,9 @@ func TestObjective(t *testing.T) {
 	}
 	// The interval of 5 us ends at 5.5 us.
 	require.Equal(t, []string{MeetsYes, MeetsYes, MeetsYes, MeetsPerhaps, MeetsNo, MeetsNo}, meets)
+	for _, p := range u.Points {
+		require.Equal(t, p.Cell == 5, p.Stalled == 0.5, "the machine's tail")
+	}
 	require.Equal(t, 2, *u.Peak, "what certainly meets it")
 	require.Contains(t, u.Message,
 		"3.50 M op/s (95% interval 3.46 to 3.54) under p99<5.2us, with in_flight=4")

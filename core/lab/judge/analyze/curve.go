@@ -211,6 +211,9 @@ func newPoint(s *set.Set, i int, axes []string, metric string, c *Capacity) (p P
 	if cell.Status == set.Measured {
 		p.Unusable = cell.Broken()
 	}
+	if stalled := medianOf(cell, result.Stalled); stalled > result.MuchStalled {
+		p.Stalled = stalled
+	}
 	if c.Objective != nil {
 		p.Meets = meets(p.Latency, c.Objective.Limit)
 		if limit := c.Objective.ResponseLimit(); limit > 0 && cell.OpenLoop() {
