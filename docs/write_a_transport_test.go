@@ -116,7 +116,8 @@ func TestExample(t *testing.T) {
 	require.Contains(t, string(list), `"framed"`)
 
 	run := []string{"run", "--transport", "framed", "--set", "timeout=4s",
-		"--in-flight", "4", "--duration", "500ms", "--repeats", "2", "--json", "--out", filepath.Join(bin, "results")}
+		"--in-flight", "4", "--duration", "500ms", "--repeats", "2", "--json",
+		"--out", filepath.Join(bin, "results")}
 	r, err := result.Parse([]byte(command(t, bin, transportbench, run...)))
 	require.NoError(t, err)
 	require.Equal(t, "framed", r.Plugin.Name)

@@ -18,6 +18,7 @@ long=$(find core plugins cmd docs results -name '*.go' -not -path '*/testdata/*'
 	{
 		line = $0
 		columns = length(line) + 3 * gsub(/\t/, "", line) - gsub(/[\200-\277]/, "", line) # of UTF-8
+		if (!raw) gsub(/"([^"\\]|\\.)*"|\x27`\x27/, "", line) # backticks in them begin no raw string
 		quotes = $0 ~ /^[\t ]*\/\// ? 0 : gsub(/`/, "", line)
 		if (columns > 100 && !raw && !quotes && $0 !~ /^\/\/go:/) print FILENAME ":" FNR
 		if (quotes % 2) raw = !raw

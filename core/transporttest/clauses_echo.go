@@ -21,7 +21,7 @@ var echoClauses = []clause{
 		says: "Ops of one Post may differ in size, and may be a list of pages of one size."},
 }
 
-// echoes lets each side call the other and compares the responses.
+// callBothWays lets each side call the other and compares the responses.
 func callBothWays(c *cluster, a, b *node, payload []byte) {
 	a.call(0, payload)
 	c.drain()

@@ -7,7 +7,7 @@ const (
 	repeatPerKey = 4
 	// minRepeat keeps the shares of operations in the sample within 2% of those that are asked
 	// for; echoes and sinks have one operation, and their requests fit the first-level cache.
-	minRepeat, minRepeatAlike = 4096, 64
+	minRepeat, minRepeatSame = 4096, 64
 	// repeatAhead is the number of requests for each call in flight, so that a client knows which
 	// call it will issue after three times as many others: the one whose stages it takes.
 	repeatAhead = 4
@@ -35,7 +35,7 @@ func (c *Config) Requests() (n int, repeated bool) {
 	unit := max(c.Turns(), 1)
 	whole := func(need int) int { return unit * nextPrime((need+unit-1)/unit) }
 	if c.Service != ServiceStore {
-		return whole(max(repeatAhead*c.InFlight, minRepeatAlike)), true
+		return whole(max(repeatAhead*c.InFlight, minRepeatSame)), true
 	}
 	if c.Distribution == DistributionLatest {
 		return n, false

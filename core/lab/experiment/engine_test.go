@@ -76,7 +76,6 @@ func TestLossOfHost(t *testing.T) {
 	}
 }
 
-// TestMissingWitnesses are noted once for each transport.
 // An address that an emulated network needs is not called an option of the user.
 func TestAddressOfNetworkIsNotTheUsers(t *testing.T) {
 	asked := config.Config{Transport: "sockets", Options: map[string]string{"address": "127.0.0.1"}}
@@ -93,6 +92,7 @@ func TestAddressOfNetworkIsNotTheUsers(t *testing.T) {
 	require.NoError(t, explainAddress(nil, asked, &runner.Request{Config: given}, roles))
 }
 
+// TestMissingWitnesses are noted once for each transport.
 func TestMissingWitnesses(t *testing.T) {
 	e, notes := engine(t, func(req runner.Request) (*result.Result, error) {
 		return &result.Result{Plugin: req.Plugin, Witness: &result.Witness{Missing: "no tool"}}, nil

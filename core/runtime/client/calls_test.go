@@ -76,10 +76,10 @@ func TestProgressDoesNotWaitForSamples(t *testing.T) {
 	p.drain(t)
 }
 
-// TestEveryCallIsTimedAlike integrates the calls in flight over the window. The result must be, to
+// TestEveryCallIsTimed integrates the calls in flight over the window. The result must be, to
 // the tick, the sum of the latencies of the completed calls and the ages of the calls in flight at
 // its end. So the exact mean and the mean of samples are the same figure.
-func TestEveryCallIsTimedAlike(t *testing.T) {
+func TestEveryCallIsTimed(t *testing.T) {
 	for name, shape := range map[string]func(*config.Config){
 		"closed": func(*config.Config) {},
 		"open":   func(c *config.Config) { c.Rate = 100_000 },

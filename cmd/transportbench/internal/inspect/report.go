@@ -34,7 +34,7 @@ type reportFlags struct {
 }
 
 func (f *reportFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.slo, "slo", "", "objective of a service, such as p99<50us: which loads meet it")
+	cmd.Flags().StringVar(&f.slo, "slo", "", "objective, such as p99<50us: which loads meet it")
 	cmd.Flags().StringVar(&f.paths, "paths", "", "output of doctor --hosts --json, to draw the "+
 		"network between the hosts")
 }

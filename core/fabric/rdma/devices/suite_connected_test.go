@@ -112,7 +112,6 @@ func rcRead(t *testing.T, s *suite) {
 	quiet(a, b)
 }
 
-// rcInline changes the payload as soon as it is posted, and sends unregistered memory.
 // rcAtomics checks what atomic operations fetch and leave, also behind WRITEs that are under way.
 func rcAtomics(t *testing.T, s *suite) {
 	a, b := s.pair(t, setup{})
@@ -201,6 +200,7 @@ func rcAtomicsOfTwo(t *testing.T, s *suite) {
 	require.EqualValues(t, 2*adds, binary.NativeEndian.Uint64(b.bytes(0, 8)))
 }
 
+// rcInline changes the payload as soon as it is posted, and sends unregistered memory.
 func rcInline(t *testing.T, s *suite) {
 	a, b := s.pair(t, setup{})
 	require.GreaterOrEqual(t, a.qp.MaxInline(), inlineSize,

@@ -118,9 +118,9 @@ func (b *builder) drawBars(l *breakdown) {
 		return b.doc.Cells.Load[cell]
 	}
 	left := barsShown
-	for _, alike := range grouped.By(newestFirst, load) {
-		group := loadBars{Load: load(alike[0])}
-		for _, i := range alike {
+	for _, cells := range grouped.By(newestFirst, load) {
+		group := loadBars{Load: load(cells[0])}
+		for _, i := range cells {
 			if left == 0 {
 				l.More++
 				continue

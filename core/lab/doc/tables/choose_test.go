@@ -318,8 +318,9 @@ func (a *answerSet) peers(w *bytes.Buffer) {
 	}
 	var rows [][]string
 	for _, c := range shownCells(cells, state.ShownOf(a.Set)) {
-		row := []string{providers.ReplaceAllString(loads.name(c), ""), "`" + c.Transport() + "`", provider(c),
-			ratio(c, result.FloorRatio, result.OpTimeRatio), value(c, result.LibraryRatio, ""),
+		row := []string{providers.ReplaceAllString(loads.name(c), ""), "`" + c.Transport() + "`",
+			provider(c), ratio(c, result.FloorRatio, result.OpTimeRatio),
+			value(c, result.LibraryRatio, ""),
 			ratio(c, result.WitnessRatio, result.WitnessTimeRatio)}
 		if row[4] != "-" || row[5] != "-" {
 			rows = append(rows, row)

@@ -313,7 +313,7 @@ func (b *bench) connect(ctx context.Context) error {
 	return err
 }
 
-// exchange returns for each rank the workers to which its own connect: daemons of the ranks that
+// workersFor returns for each rank the workers to which its own connect: daemons of the ranks that
 // it calls, and clients of those that call it. In a mesh whose keys choose the ranks, each rank
 // needs all workers, so the bytes of the addresses grow with the square of the ranks.
 func workersFor(cfg *config.Config, workers []record.RankWorkers) [][]record.RankWorkers {

@@ -416,8 +416,8 @@ func TestRankErrorReads(t *testing.T) {
 	require.True(t, errors.Is(err, ErrNoAnswer))
 }
 
-// TestExchange: a rank gets the addresses of the ranks that it calls, and of those that call it.
-func TestExchange(t *testing.T) {
+// TestWorkersFor: a rank gets the addresses of the ranks that it calls, and of those that call it.
+func TestWorkersFor(t *testing.T) {
 	for name, c := range map[string]struct {
 		topology string
 		traffic  config.Traffic

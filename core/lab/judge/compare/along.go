@@ -151,24 +151,24 @@ func Along(s *set.Set, axis string, o Options) (*Ranking, error) {
 	}
 	labels := set.LabelsOf(s.Cells).Without(drop...)
 	scheduled, shares := false, false
-	for _, alike := range grouped.By(cells, func(c *set.Cell) string { return c.Key(drop...) }) {
+	for _, ofLoad := range grouped.By(cells, func(c *set.Cell) string { return c.Key(drop...) }) {
 		for _, metric := range o.Metrics {
-			if len(alike) > 1 && slices.Contains(bySchedule, metric) &&
-				!slices.ContainsFunc(alike, func(c *set.Cell) bool { return !keptLoad(c) }) {
+			if len(ofLoad) > 1 && slices.Contains(bySchedule, metric) &&
+				!slices.ContainsFunc(ofLoad, func(c *set.Cell) bool { return !keptLoad(c) }) {
 				scheduled = true
-				for _, c := range alike { // the note says why
+				for _, c := range ofLoad { // the note says why
 					compared[c.Key(trackOption)] = true
 				}
 				continue
 			}
-			if group, ok := newCandidates(alike, axis, metric, labels, shown, o); ok {
+			if group, ok := newCandidates(ofLoad, axis, metric, labels, shown, o); ok {
 				r.Groups = append(r.Groups, group)
 				for _, c := range group.cells {
 					compared[c.Key(trackOption)] = true
 				}
 				shares = shares || axis != rateOption &&
-					slices.ContainsFunc(alike, func(c *set.Cell) bool {
-						return pair{old: alike[0], new: c}.ratesDiffer()
+					slices.ContainsFunc(ofLoad, func(c *set.Cell) bool {
+						return pair{old: ofLoad[0], new: c}.ratesDiffer()
 					})
 			}
 		}

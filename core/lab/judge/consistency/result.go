@@ -32,9 +32,9 @@ func about(c result.Finding, subject string) result.Finding {
 
 // first keeps the first check of each name.
 func first(list []result.Finding) (kept []result.Finding) {
-	for _, alike := range grouped.By(list, func(c result.Finding) string { return c.Name }) {
-		c := alike[0]
-		if more := len(alike) - 1; more > 0 {
+	for _, group := range grouped.By(list, func(c result.Finding) string { return c.Name }) {
+		c := group[0]
+		if more := len(group) - 1; more > 0 {
 			c.Message += fmt.Sprintf(" (and %d more like it)", more)
 		}
 		kept = append(kept, c)

@@ -107,7 +107,8 @@ func OfSetup(metric string) bool {
 	return false
 }
 
-// MuchStalled is the share of stalled time above which a p99 shows the machine and not the transport.
+// MuchStalled is the share of stalled time above which a p99 shows the machine and not the
+// transport.
 const MuchStalled = 0.01
 
 // Iteration begins the names of percentiles of whole iterations ("iteration_p50"), as

@@ -25,8 +25,8 @@ import (
 // that is wrong.
 //
 // If a directory has an index, Load reads that, and the result files must have the lengths that it
-// gives. Otherwise it reads all JSON files in and below the directory,
-// except calibrations. All these files may be compressed by gzip, which adds .gz to their names.
+// gives. Otherwise it reads all JSON files in and below the directory, except calibrations. All
+// these files may be compressed by gzip, which adds .gz to their names.
 func Load(path string) (*Set, error) { return (*Loader)(nil).Load(path) }
 
 // Load is [Load] but does not read a file again that has not changed.

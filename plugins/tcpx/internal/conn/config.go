@@ -34,7 +34,6 @@ type Config struct {
 
 	Inline   int // bytes of the largest message that the peer may send on the control socket
 	Messages int // messages that the peer may announce before they are delivered
-	Staging  int // bytes of the staging ring; 0 without one
 	Slots    int // requests that fit the destination ring; 0 without one
 	// Fragments is the most fragments of a request.
 	Fragments int
