@@ -13,6 +13,7 @@ import (
 	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/set"
 	"transportbench/core/plugin"
 	"transportbench/core/transport"
 )
@@ -62,11 +63,14 @@ func TestPlanShowsCommonLoad(t *testing.T) {
 			require.NoError(t, c.ValueSize.Set("4KiB"))
 			cells[i].Config = c
 		}
+		reference := config.Default()
+		reference.Transport, reference.Profile = set.ReferenceTransport, config.ProfileReference
+		cells = append(cells, experiment.Cell{Config: reference})
 		var out bytes.Buffer
 		write(&out, Plan(&experiment.Plan{Repeats: 10, Cells: cells}, runner.Beside{}))
 		return out.String()
 	}
-	require.Contains(t, plan(16), "\nall cells: in_flight=16, value_size=4KiB\n2 cells, ")
+	require.Contains(t, plan(16), "\nall cells: in_flight=16, value_size=4KiB\n3 cells, ")
 	require.Contains(t, plan(8), "\nall cells: value_size=4KiB\n")
 }
 

@@ -140,9 +140,10 @@ func rank(option string) int {
 	return 50
 }
 
-// Common names the options of the load that all cells have alike, other than their defaults, and
-// that labels do not name: "in_flight=16, value_size=4KiB".
+// Common names the options of the load that all cells but the reference have alike, other than
+// their defaults, and that labels do not name: "in_flight=16, value_size=4KiB".
 func Common(cells []Cell) string {
+	cells = slices.DeleteFunc(slices.Clone(cells), func(c Cell) bool { return c.isReference() })
 	if len(cells) == 0 || cells[0].Config["replay"] != "" {
 		return ""
 	}
