@@ -68,8 +68,8 @@ func (w *worker) collect(events []transport.Event, n int) (int, error) {
 			w.losePeer(p)
 		case c.Opcode == rdma.ReceiveWriteImmediate:
 			w.receivesPosted--
-			if units := c.Immediate - loneMessage; units <= maxLoneUnits && p.state == up &&
-				!p.isReady && n < len(events) {
+			if units := c.Immediate - loneMessage; units <= maxLoneUnits && p.canDeliverLone() &&
+				n < len(events) {
 				p.consumed++
 				if w.deliverLone(p, uint64(units)*unit, &events[n]) {
 					n++
@@ -143,8 +143,13 @@ func (w *worker) arrive(p *peer, immediate uint32, events []transport.Event, n i
 	return n
 }
 
-// deliverLone delivers a lone message, which takes size bytes of the ring. It is parse for the most
-// frequent batch of a connection with one call in flight. It returns false if the peer is cut off.
+// canDeliverLone reports whether deliverLone may take the next message. Everything before has been
+// parsed, or isReady would be set; so the message begins at arrived.
+func (p *peer) canDeliverLone() bool { return p.state == up && !p.isReady }
+
+// deliverLone delivers a lone message, which takes size bytes of the ring from arrived on. It is
+// parse for the most frequent batch of a connection with one call in flight. It returns false if
+// the peer is cut off.
 func (w *worker) deliverLone(p *peer, size uint64, e *transport.Event) bool {
 	at := p.arrived & uint64(len(p.receiveRing)-1)
 	p.arrived += size

@@ -19,18 +19,15 @@ const (
 	maxMessages  = 1<<16 - 2 // of a batch
 	paddingCount = 1<<16 - 1
 
-	// A message header.
-	messageID     = 0 // u32: the call number, and responseBit
-	messageLength = 4 // u32: bytes of the payload
+	// A message header: u32 call number and responseBit, u32 bytes of the payload.
 	messageHeader = 8
 	messageAlign  = 8
 
 	responseBit = 1 << 31
 
-	// A short message that is alone in its batch may have this one header: where that of the
-	// message would be, with nothing written before it. So 48 bytes fit into one cache line over
-	// the soft device.
-	loneLength   = 0  // 9 bits
+	// A batch of one short message may be sent from its message header on, without the batch
+	// header. So 48 bytes fit into one cache line over the soft device. The message header then has
+	// this layout; its first 9 bits are the bytes of the payload.
 	loneID       = 9  // 14 bits
 	loneResponse = 23 // 1 bit
 	loneReceives = 24 // 15 bits, as headerReceives
@@ -42,7 +39,8 @@ const (
 	maxLoneReturned = 1<<24 - 1 // units that can return at once
 	maxLoneUnits    = (headerSize + messageHeader + maxLone + unit - 1) / unit
 
-	// An immediate is the number of units to advance, or one of these.
+	// An immediate is the number of units to advance, one of these, or that of a probe
+	// (rdma.IsProbe).
 	farewell     = ^uint32(0)
 	creditNotice = ^uint32(0) - 1  // credit has arrived by itself
 	loneMessage  = ^uint32(0x7fff) // plus units: a lone message
@@ -71,7 +69,7 @@ func putHeader(b []byte, returned, receives, count uint32) {
 
 // packLone returns the header of a lone message. message is its header in a batch.
 func packLone(message uint64, returned, receives uint32) uint64 {
-	return message>>32 | message&(maxLoneCalls-1)<<loneID | message>>31&1<<loneResponse |
+	return message>>32 | (message&(maxLoneCalls-1))<<loneID | (message>>31&1)<<loneResponse |
 		uint64(receives&(2*maxLoneReceives+1))<<loneReceives | uint64(returned)<<loneReturned
 }
 
@@ -81,7 +79,9 @@ func unpackLone(word uint64) (id uint32, length uint64) {
 		word & maxLone
 }
 
-// loneCredit returns the credit of a lone message, given what is known of it.
+// loneCredit returns the credit of a lone message. It extends its 25- and 15-bit counts to the
+// 32-bit counts nearest to the known ones; at most maxLoneReturned and maxLoneReceives can
+// return at once (settings.lone).
 func loneCredit(word uint64, units, receives uint32) (newUnits, newReceives uint32) {
 	const u, r = 32 - (64 - loneReturned), 32 - (loneReturned - loneReceives)
 	return units + uint32(int32((uint32(word>>loneReturned)-units)<<u)>>u),

@@ -79,8 +79,8 @@ func (r *recorder) WriteInline(id, local uint64, length uint32, remote uint64,
 func TestLoneMessageFitsLine(t *testing.T) {
 	a, _ := connected(t, small, soft())
 	p := a.peers.ByID[0]
-	r := &recorder{InlineWriter: p.inline}
-	p.inline = r
+	r := &recorder{InlineWriter: p.writer}
+	p.writer = r
 	n, err := a.Post([]transport.Op{{Kind: transport.OpCall, Payload: make([]byte, 48)}})
 	require.NoError(t, err)
 	require.Equal(t, 1, n)

@@ -86,14 +86,14 @@ const (
 
 // peer is one connection as this side sees it. Ring positions are explained in doc.go.
 type peer struct {
-	id        transport.PeerID
-	nonce     uint64
-	state     state
-	connected bool // the queue pair is connected to the peer's, perhaps not yet vice versa
-	cookie    int  // index in worker.byCookie, and of its memory in the region
-	qp        rdma.QueuePair
-	inline    rdma.InlineWriter // qp, or nil
-	maxLone   uint32            // bytes of the longest batch that writeLone takes
+	id           transport.PeerID
+	nonce        uint64
+	state        state
+	connected    bool // the queue pair is connected to the peer's, perhaps not yet vice versa
+	cookie       int  // index in worker.byCookie, and of its memory in the region
+	qp           rdma.QueuePair
+	writer       rdma.InlineWriter // qp, or nil
+	maxLoneBatch uint32            // bytes of the longest batch that writeLone takes
 
 	// The send ring, and the peer's receive ring that it is written to.
 	sendRing     []byte
@@ -289,9 +289,9 @@ func (w *worker) newPeer(id transport.PeerID, nonce uint64) (*peer, error) {
 		MaxInline: s.inline, Cookie: uint32(cookie)}); err != nil {
 		return nil, err
 	}
-	if inline, ok := p.qp.(rdma.InlineWriter); ok && s.lone {
-		p.inline = inline
-		p.maxLone = uint32(min(s.inline+headerSize, headerSize+messageHeader+maxLone))
+	if writer, ok := p.qp.(rdma.InlineWriter); ok && s.lone {
+		p.writer = writer
+		p.maxLoneBatch = uint32(min(s.inline+headerSize, headerSize+messageHeader+maxLone))
 	}
 	w.byCookie = append(w.byCookie, p)
 	return p, nil

@@ -353,8 +353,8 @@ type QueuePair interface {
 // InlineWriter is implemented by queue pairs that post the most frequent request of a ring
 // transport with less work than PostSend.
 type InlineWriter interface {
-	// WriteInline posts an unsignaled inline WRITE WITH IMMEDIATE. If it returns false, PostSend
-	// posts the request, or tells why it does not.
+	// WriteInline posts an unsignaled inline WRITE WITH IMMEDIATE. If it returns false it has done
+	// nothing, and the caller uses PostSend, which posts the request or returns the reason.
 	WriteInline(id, local uint64, length uint32, remote uint64, remoteKey, immediate uint32) bool
 }
 

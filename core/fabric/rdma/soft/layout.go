@@ -58,17 +58,19 @@ const (
 	// of all slots would compete for a quarter of the cache sets. Each direction has its own slots.
 	// One line that passes between the sides was tried: calls of 32 bytes took 10 to 17% less time
 	// between far cores, but messages of two lines 5 to 15% more.
-	slotSize      = 6 * 64
-	slotWord      = 0  // u64, see packSlot; stored last
-	slotImmediate = 8  // u32
-	slotNearBytes = 8  // inline bytes, with slotNear
-	slotKey       = 12 // u32: of the region that is written
-	slotAddress   = 16 // u64: in it
-	slotPayload   = 24 // inline bytes, or the next three
-	slotLength    = 24 // u32
-	slotLocalKey  = 28 // u32: of the sender's region
-	slotLocal     = 32 // u64: address in it
-	slotInline    = slotSize - slotPayload
+	//
+	// The first word of a slot, a u64, see packSlot, is stored last, with release, by WriteInline,
+	// putMessage and requestAck. It is loaded by arrived, receiveArrived and receive.
+	slotSize        = 6 * 64
+	slotImmediate   = 8  // u32
+	slotNearPayload = 8  // inline bytes, with slotNear
+	slotKey         = 12 // u32: of the region that is written
+	slotAddress     = 16 // u64: in it
+	slotPayload     = 24 // inline bytes, or the next three
+	slotLength      = 24 // u32
+	slotLocalKey    = 28 // u32: of the sender's region
+	slotLocal       = 32 // u64: address in it
+	slotInline      = slotSize - slotPayload
 
 	slotLong = 0xffff // instead of the inline length: the payload is not inline
 )
@@ -104,7 +106,8 @@ func unpackSlot(word uint64) (opcode rdma.Opcode, flags uint8, length uint16) {
 	return rdma.Opcode(flags & slotOpcode), flags, uint16(word >> slotLengthShift)
 }
 
-// writeTarget is where a WRITE begins.
+// writeTarget is where a WRITE begins. Both sides advance theirs for the same messages, those with
+// a payload that the receiver copies: sentTo when the message is put, receivedTo when it is taken.
 type writeTarget struct {
 	key     uint32
 	address uint64

@@ -27,8 +27,8 @@ func (m words) load64(offset uintptr) uint64 {
 	return atomic.LoadUint64((*uint64)(unsafe.Add(m.base, offset)))
 }
 
-// prefetch starts to load a cache line that will be read.
-func (m words) prefetch(offset uintptr) { _ = m.load64(offset) }
+// touch loads a word so that its cache line arrives while the caller goes on.
+func (m words) touch(offset uintptr) { _ = m.load64(offset) }
 
 func (m words) store32(offset uintptr, v uint32) {
 	shm.StoreRelease32((*uint32)(unsafe.Add(m.base, offset)), v)

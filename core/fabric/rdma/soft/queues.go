@@ -101,7 +101,8 @@ type queuePair struct {
 	received   uint64      // messages taken
 	reported   uint64      // of them, reported in wireHead
 	receivedTo writeTarget // of the last WRITE with a payload in its slot
-	// Offset of the last line of a slot that the last message needed; 64 at most.
+	// Offset of the last line of a slot that the last message needed, 0 or 64. At 0, touch loads
+	// from the line that is loaded anyway.
 	lastLine uintptr
 	// Unix ns at which the next message first found no receive; 0 if it did not
 	notReadySince int64

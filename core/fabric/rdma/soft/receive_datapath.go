@@ -11,8 +11,7 @@ import (
 // again.
 func (q *queuePair) arrived() bool {
 	at := q.slots.offset(q.received)
-	q.wire.prefetch(at + q.lastLine)
-	// pairs with the stores in WriteInline and putMessage
+	q.wire.touch(at + q.lastLine)
 	return uint8(q.wire.load64(at)) == q.slots.generation(q.received)
 }
 
@@ -26,12 +25,12 @@ func (q *queuePair) receive(completions []rdma.Completion, n int) int {
 	ackWanted := false
 	for n < len(completions) && !q.refusing {
 		at := q.slots.offset(q.received)
-		word := q.wire.load64(at) // pairs with the stores in WriteInline and putMessage
+		word := q.wire.load64(at)
 		if uint8(word) != q.slots.generation(q.received) {
 			break
 		}
 		// The second line arrives while this decides what to do with the message.
-		q.wire.prefetch(at + 64)
+		q.wire.touch(at + 64)
 		opcode, flags, _ := unpackSlot(word)
 		if opcode != rdma.Write {
 			if q.receives.head == q.receives.tail {
@@ -57,26 +56,26 @@ func (q *queuePair) receive(completions []rdma.Completion, n int) int {
 	return n
 }
 
-// shortWord is what shortMask leaves of the first word of a slot that WriteInline has filled.
+// nearWord is what nearMask leaves of the first word of a slot that WriteInline has filled.
 const (
-	shortWord = (uint64(rdma.WriteWithImmediate) | slotNear) << slotFlagsShift
-	shortMask = 0xff << slotFlagsShift
+	nearWord = (uint64(rdma.WriteWithImmediate) | slotNear) << slotFlagsShift
+	nearMask = 0xff << slotFlagsShift
 )
 
 // firstLine is how many bytes the first line of a slot has for the payload of WriteInline.
-const firstLine = 64 - slotNearBytes
+const firstLine = 64 - slotNearPayload
 
 // receiveArrived takes messages that have arrived. It fills completions from n on and returns up to
 // where.
 func (q *queuePair) receiveArrived(completions []rdma.Completion, n int) int {
 	for n < len(completions) {
 		at := q.slots.offset(q.received)
-		q.wire.prefetch(at + q.lastLine) // as in arrived
-		word := q.wire.load64(at)        // pairs with the stores in WriteInline and putMessage
+		q.wire.touch(at + q.lastLine) // as in arrived
+		word := q.wire.load64(at)
 		if uint8(word) != q.slots.generation(q.received) {
 			break
 		}
-		if word&shortMask != shortWord || !q.receiveShort(at, word, &completions[n]) {
+		if word&nearMask != nearWord || !q.receiveNear(at, word, &completions[n]) {
 			return q.receive(completions, n)
 		}
 		n++
@@ -84,9 +83,9 @@ func (q *queuePair) receiveArrived(completions []rdma.Completion, n int) int {
 	return n
 }
 
-// receiveShort is the fast path of what WriteInline sends. It takes the message that has arrived,
+// receiveNear is the fast path of what WriteInline sends. It takes the message that has arrived,
 // or returns false for receive to take it.
-func (q *queuePair) receiveShort(at uintptr, word uint64, c *rdma.Completion) bool {
+func (q *queuePair) receiveNear(at uintptr, word uint64, c *rdma.Completion) bool {
 	r := q.receives
 	if !q.claimed || q.refusing || r.head == r.tail {
 		return false
@@ -96,7 +95,7 @@ func (q *queuePair) receiveShort(at uintptr, word uint64, c *rdma.Completion) bo
 	if !ok || length > slotInline {
 		return false
 	}
-	copyShort(wordsOf(memory), q.wire.at(at+slotNearBytes), uint64(length))
+	copyShort(wordsOf(memory), q.wire.at(at+slotNearPayload), uint64(length))
 	q.copied(int(length))
 	q.receivedTo = to
 	if q.lastLine = 0; length > firstLine {
@@ -191,7 +190,7 @@ func (q *queuePair) applyWrite(at uintptr, word uint64) rdma.Status {
 	if length == slotLong {
 		size = *q.wire.plain32(at + slotLength)
 	}
-	to, payload := q.receivedTo.near(word), uintptr(slotNearBytes)
+	to, payload := q.receivedTo.near(word), uintptr(slotNearPayload)
 	if flags&slotNear == 0 {
 		to = writeTarget{*q.wire.plain32(at + slotKey), *q.wire.plain64(at + slotAddress)}
 		payload = slotPayload

@@ -52,18 +52,20 @@ func (q *queuePair) PostSend(requests []rdma.SendRequest) (int, error) {
 	return len(requests), nil
 }
 
-// WriteInline implements [rdma.InlineWriter]. It takes requests near an earlier one.
+// WriteInline implements [rdma.InlineWriter]. It takes a request with an immediate of 16 signed
+// bits that writes to the same region as the last WRITE whose payload the receiver copies, within
+// 32 KiB of it. It sends the distance instead of key and address.
 func (q *queuePair) WriteInline(id, local uint64, length uint32, remote uint64,
 	remoteKey, immediate uint32) bool {
 	distance := int64(remote - q.sentTo.address)
+	// length-1 also refuses 0.
 	if length-1 >= uint32(q.config.MaxInline) || remoteKey != q.sentTo.key ||
 		immediate != uint32(int16(immediate)) || distance != int64(int16(distance)) ||
 		q.posted-q.retired >= q.depth || !q.usable() {
 		return false
 	}
 	at := q.slots.offset(q.sent)
-	copyShort(q.peer.wire.at(at+slotNearBytes), wordsAt(local), uint64(length))
-	// Pairs with the loads in arrived and receiveShort.
+	copyShort(q.peer.wire.at(at+slotNearPayload), wordsAt(local), uint64(length))
 	q.peer.wire.store64(at, packSlot(q.slots.generation(q.sent), rdma.WriteWithImmediate, slotNear,
 		uint16(length))|uint64(uint16(immediate))<<slotImmediateShift|
 		uint64(distance)<<slotDistanceShift)
@@ -226,7 +228,6 @@ func (q *queuePair) putMessage(r *rdma.SendRequest, flags uint8, inline []byte) 
 		copyShort(q.peer.wire.at(at+slotPayload), wordsOf(inline), uint64(length))
 		q.copied(len(inline))
 	}
-	// Pairs with the loads in arrived and receive.
 	q.peer.wire.store64(at, packSlot(q.slots.generation(q.sent), r.Opcode, flags, length))
 	q.syscalls += q.peer.notify()
 	q.sent++
@@ -242,7 +243,6 @@ func (q *queuePair) requestAck() {
 		return
 	}
 	at := q.slots.offset(q.sent)
-	// pairs with the loads in arrived and receive
 	q.peer.wire.store64(at, packSlot(q.slots.generation(q.sent), rdma.Write, slotAck, 0))
 	q.syscalls += q.peer.notify()
 	q.sent++
