@@ -24,8 +24,9 @@ var schema = []transport.Option{
 	},
 	{
 		Name: "arena", Type: transport.TypeSize, Default: "0", Max: 4 * inbox.MaxPayload,
-		Help: "bytes per ring for payloads that do not fit into a slot, a power of two; 0 " +
-			"derives it from the run's payloads and calls in flight",
+		Help: "bytes per ring (a power of two), or for inplace of all buffers (at least 16 KiB " +
+			"per slot), for payloads that do not fit into a slot; 0 derives it from the run's " +
+			"payloads and calls in flight",
 	},
 	{
 		Name: "backing", Type: transport.TypeString, Default: string(shm.Memfd),

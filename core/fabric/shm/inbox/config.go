@@ -125,10 +125,9 @@ func (s *settings) resolveCalls(cfg Config) error {
 			slots = min(MaxSlots, cfg.InFlight+1)
 		}
 	}
-	const perSlot, unit = 4, 64
-	buffer := (cfg.MaxPayload + unit - 1) &^ (unit - 1)
+	buffer := ring.BufferFor(cfg.MaxPayload)
 	if cfg.Arena != 0 {
-		buffer = cfg.Arena / (perSlot * slots) &^ (unit - 1)
+		buffer = ring.BufferWithin(cfg.Arena, slots)
 	}
 	s.calls = ring.CallGeometry{Slots: slots, Buffer: max(buffer, minBuffer)}
 	if err := s.calls.Check(); err != nil {

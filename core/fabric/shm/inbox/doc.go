@@ -7,7 +7,7 @@
 // Every worker owns one inbox, a shared segment that its peers write into:
 //
 //	0     header   magic, nonce, number of regions, fingerprint of the options
-//	128            sequence   grows with every notification; the owner sleeps on it
+//	128            sequence   grows with every wake; the owner sleeps on it
 //	256            sleeping   1 while the owner sleeps
 //	512            bitmap     one bit for each region whose producer has notified
 //	4096  region 0
@@ -22,16 +22,34 @@
 // carries the calls and replies of one direction. With call slots ([ring.Caller],
 // [ring.Answerer]), a reply overwrites its call in the region where the call was made. A
 // message of up to 48 bytes is one cache line. One of up to 112 is two lines that lie side by side,
-// if no message of the run is longer. See [Config] for the choice.
+// if no message of the run is longer. See [Auto] for the choice.
 //
 // # A call, step by step
 //
 // Both sides connect first. Connect (worker.go) maps the peer's inbox and claims a free region
-// of it by storing the nonce of its own inbox there (inbox.go). Then, with rings:
+// of it by storing the nonce of its own inbox there (inbox.go).
 //
-//  1. Client: worker.Post (worker_datapath.go) finds the peer by its PeerID and calls
-//     PushBatch of its connection: [ring.OnesidedProducer.PushBatch],
-//     [ring.FastForwardProducer.PushBatch] or, with another ring, its Push in turn. It copies the
+// With one call in flight, there is one call slot: a cache line that goes back and forth. Its state
+// grows by one with each message. It is odd for a call and even for a reply, so it tells whose turn
+// it is.
+//
+//  1. Client: worker.Post (worker_datapath.go) finds the peer by its PeerID, and [ring.Caller.Call]
+//     stores the call in the slot.
+//  2. Server: worker.Poll finds the next state in the slot. [ring.Answerer.Drain] returns the call
+//     as an EventRequest with the number of the slot as its token.
+//  3. Server: the runtime serves the request, and [ring.Answerer.Reply] stores the reply over the
+//     call.
+//  4. Client: worker.Poll finds the next state, and [ring.Caller.Drain] returns the reply as an
+//     EventResponse with the token of the call.
+//
+// There is nothing to publish or release: polling copies a payload of up to 48 bytes out of its
+// slot, and longer ones lie in buffers that the slot uses alternately. With more slots, each call
+// names the slot of the next one.
+//
+// With rings:
+//
+//  1. Client: worker.Post calls PushBatch of the connection: [ring.OnesidedProducer.PushBatch],
+//     [ring.FastForwardProducer.PushBatch] or, with Lamport, Push for each op. It copies the
 //     call, with its token, into the next slot of the client's ring in the server's inbox.
 //  2. Client: worker.Flush calls [ring.Producer.Publish], which only Lamport needs: with the other
 //     algorithms the call is visible already. If the ring is armed, Flush then notifies the server.
@@ -45,12 +63,6 @@
 //  5. Server: the next Drain begins with [ring.Consumer.Release], which returns the slots of
 //     the last payloads to the client; Onesided returns a quarter of the ring at a time.
 //  6. Client: worker.Poll returns the reply as an EventResponse with the token of the call.
-//
-// With call slots, step 1 is [ring.Caller.Call], step 3 [ring.Answerer.Drain] with the number of
-// the slot as token, step 4 [ring.Answerer.Reply] into the same slot, and step 6
-// [ring.Caller.Drain].
-// There is nothing to publish or release: polling copies a payload of up to 48 bytes out of its
-// slot, and longer ones lie in buffers that the slot uses alternately.
 //
 // # Idle rings
 //

@@ -21,7 +21,7 @@ const (
 	nonceOffset       = 8   // u64: random, identifies this inbox
 	regionsOffset     = 16  // u64: number of regions
 	fingerprintOffset = 24  // u64: see settings.fingerprint
-	sequenceOffset    = 128 // u32: grows with every notification; the owner sleeps on it
+	sequenceOffset    = 128 // u32: grows with every wake; the owner sleeps on it
 	sleepingOffset    = 256 // u32: 1 while the owner sleeps
 	bitmapOffset      = 512 // u64 each: regions whose producer has notified
 	headerSize        = 4096
@@ -181,7 +181,9 @@ func (in *inbox) find(nonce uint64) (index int, ok bool) {
 	return 0, false
 }
 
-// notify tells the owner to poll the ring of region i. It returns the number of system calls.
+// notify tells the owner to poll the ring of region i. It returns the number of system calls. It
+// sets the bit before it increments sequence, and the owner reads sequence before the bitmap: so
+// the owner sees a bit that is set after it has read the bitmap with the next number.
 func (n *notifier) notify(i int) (calls uint64) {
 	n.bitmap[i/64].Or(1 << (i % 64))
 	return n.wake()

@@ -65,8 +65,11 @@ func (t *Transport) Properties() transport.Properties {
 	if t.settings.auto {
 		p.Chosen = map[string]string{"ring": kind}
 		because := " because one call is in flight on a connection"
-		if t.settings.algorithm == ring.FastForward {
+		switch t.settings.algorithm {
+		case ring.FastForward:
 			because = " because several calls are in flight on a connection"
+		case ring.Onesided:
+			because += fmt.Sprintf(", with payloads over %d bytes", ring.CallInlineSize)
 		}
 		p.Notes[transport.NoteAuto] = kind + because
 	}
@@ -110,10 +113,11 @@ type worker struct {
 	active    []*region // Poll looks at these
 	first     int       // index in active where the next Poll starts
 	unmatched []*region // notified before Connect was called with their peer's address
-	to        *peer     // of the last op posted, or nil; it is dirty
-	dirty     []*peer   // all that were posted to since the last Flush, and perhaps others
-	// armed is the armed word of the single dirty peer, or nil if Flush must do more than load it.
-	armed    *atomic.Uint32
+	to        *peer     // of the last op posted, or nil; it is in posting
+	posting   []*peer   // Flush looks at these; a lone one stays after it
+	// toArmed is the armed word of the only peer in posting, or nil if Flush must do more than load
+	// it.
+	toArmed  *atomic.Uint32
 	lost     control.LostPeers
 	sequence uint32 // of the notifier, as last seen
 
@@ -123,8 +127,8 @@ type worker struct {
 
 // counts are the values of ReadStats.
 type counts struct {
-	polled, full, notifications, activated, armed, slept uint64
-	syscalls                                             uint64
+	polled, full, notifications, activated, retired, slept uint64
+	syscalls                                               uint64
 }
 
 // peer is one connection.
@@ -135,7 +139,7 @@ type peer struct {
 	out      outbound
 	slots    *slotLink      // out with call slots, or nil
 	armed    *atomic.Uint32 // in the peer's inbox
-	dirty    bool
+	posting  bool           // in worker.posting
 	lost     bool
 	watching int // handle at the watcher, or 0
 	died     atomic.Bool
@@ -167,7 +171,7 @@ func newWorker(s settings, watch *shm.Watcher) (*worker, error) {
 		regions:   make([]*region, s.peers),
 		active:    make([]*region, 0, s.peers),
 		unmatched: make([]*region, 0, s.peers),
-		dirty:     make([]*peer, 0, s.peers), lost: control.NewLostPeers(s.peers),
+		posting:   make([]*peer, 0, s.peers), lost: control.NewLostPeers(s.peers),
 	}
 	for i := range w.regions {
 		half, answerer, err := newInbound(in.memory(i), s)
@@ -255,7 +259,7 @@ func (w *worker) Close() error {
 		return nil
 	}
 	w.closed = true
-	w.only, w.to, w.armed = nil, nil, nil
+	w.only, w.to, w.toArmed = nil, nil, nil
 	for _, p := range w.peers.ByID {
 		if p == nil {
 			continue
@@ -309,7 +313,7 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 		transport.Stat{Name: "rings_taken_up", Help: "rings made active by a notification",
 			Value: w.counts.activated},
 		transport.Stat{Name: "rings_armed",
-			Help: "idle rings that were armed and are no longer polled", Value: w.counts.armed},
+			Help: "idle rings that were armed and are no longer polled", Value: w.counts.retired},
 		transport.Stat{Name: "parked", Help: "waits that slept", Value: w.counts.slept},
 	)
 }

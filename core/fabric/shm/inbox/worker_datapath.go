@@ -53,13 +53,13 @@ func (w *worker) turnTo(op *transport.Op) error {
 		return w.peers.Refusal(w.settings.name, op)
 	}
 	w.to = p
-	if !p.dirty {
-		p.dirty = true
-		w.dirty = append(w.dirty, p)
+	if !p.posting {
+		p.posting = true
+		w.posting = append(w.posting, p)
 	}
-	w.armed = nil
-	if len(w.dirty) == 1 && !w.settings.publishes() {
-		w.armed = p.armed
+	w.toArmed = nil
+	if len(w.posting) == 1 && !w.settings.publishes() {
+		w.toArmed = p.armed
 	}
 	return nil
 }
@@ -88,30 +88,30 @@ func (w *worker) refused(p *peer, err error) error {
 func (w *worker) Flush() error {
 	// The processor may execute this load before the stores of Post. The owner of the
 	// ring runs a barrier for both sides between arming and looking again
-	// (retireIdle, Wait): either it sees what was published, or this load sees the
+	// (leaveActive, Wait): either it sees what was published, or this load sees the
 	// ring armed.
-	if w.armed != nil && w.armed.Load() == 0 {
+	if w.toArmed != nil && w.toArmed.Load() == 0 {
 		return nil
 	}
 	return w.flushAll()
 }
 
-// flushAll is Flush for any number of dirty peers: it makes the messages in their rings visible.
+// flushAll is Flush for any number of peers: it makes the messages in their rings visible.
 func (w *worker) flushAll() error {
 	if w.closed {
 		return w.settings.name.Error("flush", transport.ErrClosed)
 	}
-	for _, p := range w.dirty {
+	for _, p := range w.posting {
 		p.out.Publish()
 		if p.armed.Load() != 0 { // as in Flush
 			w.notify(p)
 		}
 	}
-	if len(w.dirty) > 1 { // a lone peer stays: adding it again costs more than flushing it
-		for _, p := range w.dirty {
-			p.dirty = false
+	if len(w.posting) > 1 { // a lone peer stays: adding it again costs more than flushing it
+		for _, p := range w.posting {
+			p.posting = false
 		}
-		w.dirty, w.to = w.dirty[:0], nil
+		w.posting, w.to = w.posting[:0], nil
 	}
 	return nil
 }
@@ -144,6 +144,7 @@ func (w *worker) pollAll(events []transport.Event) (int, error) {
 	if w.closed {
 		return 0, w.settings.name.Error("poll", transport.ErrClosed)
 	}
+	// Before the bitmap: see notify.
 	if sequence := w.inbox.notifier.sequence.Load(); sequence != w.sequence {
 		w.sequence = sequence
 		w.takeNotifications()
@@ -169,7 +170,7 @@ func (w *worker) pollAll(events []transport.Event) (int, error) {
 		}
 		if got > 0 {
 			r.idle = 0
-		} else if w.retireIdle(r, at) {
+		} else if w.leaveActive(r, at) {
 			continue
 		}
 		i++
@@ -190,9 +191,9 @@ func (w *worker) pollAll(events []transport.Event) (int, error) {
 	return n, nil
 }
 
-// retireIdle removes an empty ring from active if its peer has closed or if it has been
-// idle for long; then it returns true.
-func (w *worker) retireIdle(r *region, at int) bool {
+// leaveActive removes an empty ring from active if its peer has closed, and loses the peer, or if
+// the ring has been idle for long; then it returns true.
+func (w *worker) leaveActive(r *region, at int) bool {
 	if r.closing {
 		if !r.in.Empty() { // Drain of call slots may look at the oldest call only
 			return false
@@ -208,10 +209,11 @@ func (w *worker) retireIdle(r *region, at int) bool {
 	r.armed.Store(1)
 	shm.Barrier() // pairs with Flush
 	w.counts.syscalls++
+	// If the swap fails, the producer is notifying; the next Poll takes the ring up again.
 	if !r.in.Empty() && r.armed.CompareAndSwap(1, 0) {
 		return false
 	}
-	w.counts.armed++
+	w.counts.retired++
 	w.deactivate(at)
 	return true
 }
@@ -290,7 +292,7 @@ func (w *worker) activate(r *region) {
 func (w *worker) lose(p *peer) {
 	if !p.lost {
 		p.lost = true
-		w.only, w.to, w.armed = nil, nil, nil
+		w.only, w.to, w.toArmed = nil, nil, nil
 		w.peers.Shut(p.id)
 		w.lost.Add(p.id)
 	}

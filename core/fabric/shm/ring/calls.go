@@ -37,6 +37,14 @@ const (
 	callBuffers = 4
 )
 
+// BufferFor returns the shortest Buffer that holds a payload.
+func BufferFor(payload int) int { return (payload + arenaAlign - 1) &^ (arenaAlign - 1) }
+
+// BufferWithin returns the longest Buffer of that many slots whose buffers fit into an arena.
+func BufferWithin(arena, slots int) int {
+	return arena / (callBuffers * slots) &^ (arenaAlign - 1)
+}
+
 // Check returns an error if call slots cannot have this geometry.
 func (g CallGeometry) Check() error {
 	if g.Slots < 1 || g.Slots > 1<<20 {
@@ -104,7 +112,7 @@ func (c *calls) put(slot uint32, payload []byte) {
 	}
 	c.state[slot] = state
 	// Pairs with the loads in Drain.
-	c.store64(at+stateOffset, uint64(state)|uint64(len(payload))<<(8*sizeOffset))
+	c.storeRelease64(at+stateOffset, uint64(state)|uint64(len(payload))<<(8*sizeOffset))
 }
 
 // get advances the slot to the state of a word that it has loaded from there, and puts the payload
@@ -219,7 +227,7 @@ func (c *Caller) Drain(peer transport.PeerID, events []transport.Event) (n int, 
 		// Field by field: a literal would be built on the stack with narrow stores, and the wide
 		// loads that copy it would stall on them.
 		e := &events[n]
-		e.Kind = transport.EventKind(KindB)
+		e.Kind = transport.EventResponse
 		e.Peer = peer
 		e.Token = transport.Token(c.tokens[slot])
 		if !c.get(slot, word, e) {
@@ -273,7 +281,7 @@ func (a *Answerer) Drain(peer transport.PeerID, events []transport.Event) (n int
 		}
 		next := *a.plain32(at + nextOffset)
 		e := &events[n] // field by field, as in Caller.Drain
-		e.Kind = transport.EventKind(KindA)
+		e.Kind = transport.EventRequest
 		e.Peer = peer
 		e.Token = transport.Token(slot)
 		if !a.get(slot, word, e) || next >= uint32(len(a.state)) {

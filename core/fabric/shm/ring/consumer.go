@@ -55,7 +55,7 @@ type consumer struct {
 
 	due          uint64 // Onesided: the value of popped from which on Release reports it
 	arenaSize    uint64
-	arenaPopped  int // bytes of spilled payloads handed out since the last report
+	arenaPopped  int // Onesided: bytes of spilled payloads handed out since the last report
 	arenaQuarter int
 }
 
@@ -69,7 +69,7 @@ func newConsumer(b []byte, g Geometry) (consumer, error) {
 func (c *consumer) take() (kind Kind, token uint64, payload []byte, ok bool) {
 	slot := c.slot(c.popped)
 	kind, length, spilled := unpackMeta(*c.plain32(slot + metaOffset))
-	if kind != KindA && kind != KindB {
+	if !kind.valid() {
 		return 0, 0, nil, false
 	}
 	if !spilled && length <= InlineSize {
@@ -177,7 +177,7 @@ func (c *lamportConsumer) Empty() bool {
 func (c *lamportConsumer) Release() {
 	if c.released != c.popped {
 		c.released = c.popped
-		c.store64(headOffset, c.popped) // pairs with the load in readHead
+		c.storeRelease64(headOffset, c.popped) // pairs with the load in readHead
 	}
 }
 
@@ -186,7 +186,7 @@ type onesidedConsumer struct{ consumer }
 
 // ready reports whether the next message has arrived.
 func (c *onesidedConsumer) ready() (bool, error) {
-	flag := c.load32(c.slot(c.popped) + flagOffset) // pairs with the producer's store in Push
+	flag := c.load32(c.slot(c.popped) + flagOffset) // pairs with the producer's store in PushBatch
 	generation := c.generation(c.popped)
 	if flag == generation {
 		return true, nil
@@ -205,15 +205,15 @@ func (c *onesidedConsumer) Pop(m *Message) (ok bool, err error) {
 	return c.pop(m)
 }
 
-// Drain implements [Consumer]. It is written out, because it is most of the way of a message in
-// plugins/shm: one load tells whether a message has arrived, and its length and kind.
+// Drain implements [Consumer]. It is written out, because plugins/shm uses it for single calls with
+// long payloads: one load tells whether a message has arrived, and its length and kind.
 func (c *onesidedConsumer) Drain(peer transport.PeerID, events []transport.Event) (n int,
 	err error) {
 	c.Release()
 	position := c.popped
 	for ; n < len(events); n++ {
 		slot, generation := c.slot(position), c.generation(position)
-		word := c.load64(slot + flagOffset) // pairs with the producer's store in Push
+		word := c.load64(slot + flagOffset) // pairs with the producer's store in PushBatch
 		if flag := uint32(word); flag != generation {
 			if flag != generation-1 {
 				err = ErrCorrupt
@@ -227,7 +227,7 @@ func (c *onesidedConsumer) Drain(peer transport.PeerID, events []transport.Event
 		} else if payload, err = c.long(slot, length, spilled); err != nil {
 			break
 		}
-		if kind-KindA > KindB-KindA {
+		if !kind.valid() {
 			err = ErrCorrupt
 			break
 		}
@@ -254,7 +254,7 @@ func (c *onesidedConsumer) Release() {
 	if c.popped < c.due {
 		return
 	}
-	c.store64(headOffset, c.popped) // pairs with the load in readHead
+	c.storeRelease64(headOffset, c.popped) // pairs with the load in readHead
 	c.due = c.popped + c.lines/4
 	c.arenaPopped = 0
 }
@@ -301,7 +301,7 @@ func (c *FastForwardConsumer) Drain(peer transport.PeerID, events []transport.Ev
 		slot := c.slot(position)
 		word := c.load64(slot + flagOffset) // pairs with the producer's store in Push and PushBatch
 		kind, length, spilled := unpackMeta(uint32(word >> metaShift))
-		if uint32(word) != 1 || spilled || length > inline || kind-KindA > KindB-KindA ||
+		if uint32(word) != 1 || spilled || length > inline || !kind.valid() ||
 			position == full {
 			c.popped = position
 			if ok, err := c.ready(); !ok {
@@ -339,10 +339,11 @@ func (c *FastForwardConsumer) Release() {
 		return
 	}
 	c.released = end
-	// The producer waits for the oldest of these slots. So only that store, the last one, must be
-	// ordered; it pairs with the load in Push.
+	// Push, PushBatch and putLong look at slots in order, so none looks at a later one before the
+	// producer has seen the first free. So only that store, the last one, must be ordered; it pairs
+	// with their loads.
 	for position := first + step; position != end; position += step {
 		*c.plain32(c.slot(position) + flagOffset) = 0
 	}
-	c.store32(c.slot(first)+flagOffset, 0)
+	c.storeRelease32(c.slot(first)+flagOffset, 0)
 }

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 
 	"transportbench/core/fabric/pow2"
+	"transportbench/core/transport"
 )
 
 // Algorithm is how the two sides of a ring learn of each other's progress.
@@ -79,14 +80,24 @@ const (
 	minimumSlots = 4
 )
 
-// Kinds of message. The caller gives them a meaning; zero is not a kind.
+// Kinds of message. They have the numbers of the kinds of ops and events, which PushBatch and Drain
+// convert; a caller of Push and Pop may give them another meaning. Zero is not a kind.
 const (
-	KindA Kind = 1
-	KindB Kind = 2
+	KindA = Kind(transport.OpCall)
+	KindB = Kind(transport.OpReply)
+)
+
+// These do not compile if ops and events are numbered differently.
+var (
+	_ = [1]struct{}{}[KindA-Kind(transport.EventRequest)]
+	_ = [1]struct{}{}[KindB-Kind(transport.EventResponse)]
 )
 
 // Kind tells two kinds of message apart.
 type Kind uint8
+
+// valid reports whether k is KindA or KindB, with one comparison: less than KindA wraps around.
+func (k Kind) valid() bool { return k-KindA <= KindB-KindA }
 
 // Errors of a ring.
 var (
@@ -146,9 +157,9 @@ func (g Geometry) SlotOffset(position uint64) int {
 	return slotsOffset + int(position&uint64(g.Slots-1))*g.SlotSize()
 }
 
-// MaxPayload returns the longest payload in bytes. A quarter of the arena is always free once the
-// consumer is idle: at most a quarter is released but not yet reported, and at most a quarter is
-// left unused at the end when an allocation wraps.
+// MaxPayload returns the longest payload in bytes. A quarter of the arena fits as soon as the
+// consumer is idle: less than a quarter is released but not yet reported, less than a quarter is
+// left unused at the end when an allocation wraps, and the payload takes at most a third quarter.
 func (g Geometry) MaxPayload() int { return max(g.InlineSize(), g.Arena/4) }
 
 // side is what the producer and the consumer of a ring have in common.

@@ -31,7 +31,7 @@ func (m memory) load32(offset uintptr) uint32 {
 	return atomic.LoadUint32((*uint32)(unsafe.Add(m.base, offset)))
 }
 
-func (m memory) store32(offset uintptr, v uint32) {
+func (m memory) storeRelease32(offset uintptr, v uint32) {
 	shm.StoreRelease32((*uint32)(unsafe.Add(m.base, offset)), v)
 }
 
@@ -39,7 +39,7 @@ func (m memory) load64(offset uintptr) uint64 {
 	return atomic.LoadUint64((*uint64)(unsafe.Add(m.base, offset)))
 }
 
-func (m memory) store64(offset uintptr, v uint64) {
+func (m memory) storeRelease64(offset uintptr, v uint64) {
 	shm.StoreRelease64((*uint64)(unsafe.Add(m.base, offset)), v)
 }
 

@@ -130,7 +130,7 @@ func (p *lamportProducer) Push(kind Kind, token uint64, payload []byte) error {
 	slot := p.slot(p.pushed)
 	if len(payload) <= InlineSize {
 		p.putInline(slot, token, payload)
-	} else if err := p.putLong(p.published, slot, token, payload); err != nil {
+	} else if err := p.putLongHead(p.published, slot, token, payload); err != nil {
 		return err
 	}
 	*p.plain32(slot + metaOffset) = packMeta(kind, len(payload), len(payload) > p.inlineSize)
@@ -143,7 +143,7 @@ func (p *lamportProducer) Publish() {
 	if p.published == p.pushed {
 		return
 	}
-	p.store64(tailOffset, p.pushed) // pairs with the load in ready
+	p.storeRelease64(tailOffset, p.pushed) // pairs with the load in ready
 	p.published = p.pushed
 }
 
@@ -190,7 +190,7 @@ func (p *OnesidedProducer) PushBatch(ops []transport.Op) (n int, err error) {
 				break
 			}
 		}
-		if Kind(op.Kind)-KindA > KindB-KindA {
+		if !Kind(op.Kind).valid() {
 			err = ErrKind
 			break
 		}
@@ -200,14 +200,14 @@ func (p *OnesidedProducer) PushBatch(ops []transport.Op) (n int, err error) {
 			p.copyInline(slot+payloadOffset, op.Payload)
 		} else {
 			p.pushed = position
-			if err = p.putLong(position, slot, uint64(op.Token), op.Payload); err != nil {
+			if err = p.putLongHead(position, slot, uint64(op.Token), op.Payload); err != nil {
 				break
 			}
 			meta = packMeta(Kind(op.Kind), len(op.Payload), len(op.Payload) > p.inlineSize)
 			full = p.released + p.lines
 		}
 		// Pairs with the loads in ready and Drain.
-		p.store64(slot+flagOffset, uint64(p.generation(position))|uint64(meta)<<metaShift)
+		p.storeRelease64(slot+flagOffset, uint64(p.generation(position))|uint64(meta)<<metaShift)
 		position += p.step
 		bytes += len(op.Payload)
 		if len(op.Payload) > 0 {
@@ -224,9 +224,9 @@ func (p *OnesidedProducer) PushBatch(ops []transport.Op) (n int, err error) {
 // Publish implements [Producer].
 func (p *OnesidedProducer) Publish() {}
 
-// putLong writes a message with a payload of more than InlineSize bytes, except flag and meta,
+// putLongHead writes a message with a payload of more than InlineSize bytes, except flag and meta,
 // in a ring with a head.
-func (p *producer) putLong(published uint64, slot uintptr, token uint64, payload []byte) error {
+func (p *producer) putLongHead(published uint64, slot uintptr, token uint64, payload []byte) error {
 	if len(payload) <= p.inlineSize {
 		p.putWide(slot, token, payload)
 		return nil
@@ -269,9 +269,9 @@ func (p *FastForwardProducer) PushBatch(ops []transport.Op) (n int, err error) {
 		op, slot := &ops[n], p.slot(position)
 		flag := p.load32(slot + flagOffset) // as in Push
 		kind, length := Kind(op.Kind), len(op.Payload)
-		if flag != 0 || kind-KindA > KindB-KindA || length > InlineSize {
+		if flag != 0 || !kind.valid() || length > InlineSize {
 			p.pushed = position
-			if kind-KindA > KindB-KindA {
+			if !kind.valid() {
 				err = ErrKind
 			} else {
 				err = p.Push(kind, uint64(op.Token), op.Payload)
@@ -285,7 +285,7 @@ func (p *FastForwardProducer) PushBatch(ops []transport.Op) (n int, err error) {
 			p.copyInline(slot+payloadOffset, op.Payload)
 			position += step
 			// Pairs with the load in ready, and in Drain.
-			p.store64(slot+flagOffset, 1|uint64(packMeta(kind, length, false))<<metaShift)
+			p.storeRelease64(slot+flagOffset, 1|uint64(packMeta(kind, length, false))<<metaShift)
 		}
 		bytes += length
 		if length > 0 {
@@ -317,7 +317,7 @@ func (p *FastForwardProducer) Push(kind Kind, token uint64, payload []byte) erro
 	p.pushed += p.step
 	// Pairs with the loads in ready and Drain, which loads flag and meta as one word.
 	meta := packMeta(kind, len(payload), len(payload) > p.inlineSize)
-	p.store64(slot+flagOffset, 1|uint64(meta)<<metaShift)
+	p.storeRelease64(slot+flagOffset, 1|uint64(meta)<<metaShift)
 	return nil
 }
 
@@ -337,6 +337,7 @@ func (p *FastForwardProducer) putLong(slot uintptr, token uint64, payload []byte
 	if p.pushed-p.released > p.lines {
 		p.released = p.pushed - p.lines
 	}
+	// The load pairs with the consumer's store in Release, as in Push.
 	for p.released < p.pushed && p.load32(p.slot(p.released)+flagOffset) == 0 {
 		p.released += p.step
 	}
