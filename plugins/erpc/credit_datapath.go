@@ -50,8 +50,8 @@ func (w *worker) transmit(s *clientSlot, number int, now int64) {
 		if number < s.resendBelow {
 			w.counts.retransmitted++
 		}
-	} else if w.schedule(s.session, kindRequest, s.request, number, now, now+w.settings.bucket) {
-		s.inWheel++
+	} else {
+		w.schedule(s.session, s, s.request, number, now, now+w.settings.bucket)
 	}
 }
 
@@ -68,7 +68,8 @@ func (w *worker) answer(p *session, s *serverSlot, number int, now int64) {
 		return
 	}
 	if !sent {
-		w.schedule(p, kindResponse, s.request, number, now, now+w.settings.bucket)
+		// If the wheel is full the answer is lost, and the client asks for it again at its timeout.
+		w.schedule(p, nil, s.request, number, now, now+w.settings.bucket)
 	}
 }
 

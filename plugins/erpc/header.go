@@ -46,7 +46,6 @@ const (
 	kindBye      // the sender is closed
 	kindPing     // heartbeat: asks for kindPong
 	kindPong     // heartbeat
-	kindEnd
 )
 
 // noSession is the session number of packets of the handshake and the heartbeat.

@@ -136,8 +136,8 @@ func (h *heartbeat) unwatch(w *watch) {
 	}
 }
 
-// beat receives what has arrived and sends the next pings. A worker reloads its watches when it
-// sees deaths change, so deaths is stored after the marks.
+// beat receives what has arrived and sends the next pings. A worker looks at its sessions' dead
+// marks when deaths changes, so deaths is stored after them.
 func (h *heartbeat) beat() {
 	for range batchesPerWatch * (len(h.watches) + 1) {
 		n, err := h.port.Receive(h.packets, datagram.Target{})

@@ -30,7 +30,7 @@ func (w *worker) timeout(s *clientSlot) int64 {
 
 // extendTimeouts extends the timeouts of slots and handshakes by the time since the last poll: the
 // answers may have arrived since then. A tenth of the RTO always counts, so that the timeouts of a
-// slow loop expire too. Packets sent since the last poll get no more than the time since then.
+// slow loop expire too. lastProgress never passes now.
 func (w *worker) extendTimeouts(now int64) {
 	idle := now - w.lastPoll - w.settings.rto/scansPerTimeout
 	if idle <= 0 {

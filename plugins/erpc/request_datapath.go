@@ -56,7 +56,7 @@ func (w *worker) receiveRequest(p *session, h *header, data []byte, e *transport
 	s := &p.serverSlots[slot]
 	x := &s.rpc
 	switch {
-	case s.request == h.request && s.state != noRequest:
+	case s.request == h.request && s.state != noRequest: // a packet of the request in hand
 	case h.request == s.request+uint32(len(p.serverSlots)) &&
 		(s.state == requestReplied || s.state == noRequest):
 		// The client has all of the last response, or it would not use the slot again.

@@ -24,7 +24,8 @@ type timelyParameters struct {
 
 const hyperSteps = 5
 
-// uncongested reports whether a round trip changes nothing: the rate is the link's and stays there.
+// uncongested reports whether the rate is the link's and stays there after a round trip. Such a
+// round trip skips update, so it leaves previous and gradient as they are too.
 func (t *timely) uncongested(p *timelyParameters, rtt float64) bool {
 	return t.rate == p.linkRate && rtt <= p.low
 }
@@ -98,8 +99,7 @@ func (w *worker) pace(s *clientSlot, number int, now int64) {
 	}
 	at := max(p.sendAt, now)
 	p.sendAt = at + int64(float64(to-from+headerSize)*1e9/p.timely.rate)
-	if (at > now || s.inWheel > 0) && w.schedule(p, kindRequest, s.request, number, now, at) {
-		s.inWheel++
+	if (at > now || s.inWheel > 0) && w.schedule(p, s, s.request, number, now, at) {
 		w.counts.paced++
 		return
 	}

@@ -17,14 +17,14 @@ type wheel struct {
 // bucket is a list of entries.
 type bucket struct{ first, last int32 }
 
-// entry is a held packet. kind is kindRequest for a packet of a client, and kindResponse for an
-// answer of a server; the number tells which packet it is.
+// entry is a held packet: an answer of a server, or a packet of a client. The number tells which
+// one, as in answer and transmit.
 type entry struct {
-	next    int32
-	session uint16
-	kind    kind
-	request uint32
-	number  uint32
+	next       int32
+	session    uint16
+	fromServer bool
+	request    uint32
+	number     uint32
 }
 
 // maxBuckets bounds the memory of a wheel; beyond it the buckets get wider.
@@ -110,15 +110,18 @@ func (w *wheel) take(now int64) (entry, bool) {
 	return entry{}, false
 }
 
-// schedule puts a packet into the wheel: of kindRequest, which may be an RFR, or of kindResponse,
-// which may be a credit return. If the wheel is full it returns false, and the packet counts as
-// lost.
-func (w *worker) schedule(p *session, k kind, request uint32, number int, now, at int64) bool {
-	if !w.wheel.put(entry{session: p.localNumber, kind: k, request: request,
+// schedule puts a packet into the wheel: of the client's slot s or, if s is nil, an answer of the
+// server. If the wheel is full it returns false, and the packet counts as lost.
+func (w *worker) schedule(p *session, s *clientSlot, request uint32, number int,
+	now, at int64) bool {
+	if !w.wheel.put(entry{session: p.localNumber, fromServer: s == nil, request: request,
 		number: uint32(number)}, now, at) {
 		return false
 	}
 	p.inWheel++
+	if s != nil {
+		s.inWheel++
+	}
 	return true
 }
 
@@ -134,18 +137,17 @@ func (w *worker) sendDue(now int64) {
 		if p.state != established {
 			continue
 		}
-		switch e.kind {
-		case kindRequest: // or RFR
-			s := &p.slots[p.slotOf(e.request)]
-			s.inWheel--
-			if s.call >= 0 && s.request == e.request {
-				w.transmit(s, int(e.number), now)
-			}
-		case kindResponse: // or credit return
+		if e.fromServer {
 			s := &p.serverSlots[p.slotOf(e.request)]
 			if s.request == e.request {
 				w.answer(p, s, int(e.number), now)
 			}
+			continue
+		}
+		s := &p.slots[p.slotOf(e.request)]
+		s.inWheel--
+		if s.call >= 0 && s.request == e.request {
+			w.transmit(s, int(e.number), now)
 		}
 	}
 }

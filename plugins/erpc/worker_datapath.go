@@ -206,7 +206,8 @@ const maxPadded = 128
 
 // pad lengthens a short message to the longest one of the last batch, with the bytes behind it in
 // its buffer. The kernel takes datagrams of one length as one (UDP_SEGMENT): padded, those of reads
-// and writes leave and arrive together. The receiver knows the length from the header.
+// and writes leave and arrive together. The receiver knows the length from the header. The
+// bytes behind the message are leftovers of others; the checksum does not cover them.
 func (w *worker) pad(body []byte) []byte {
 	w.longest = max(w.longest, len(body))
 	return body[:max(len(body), min(w.padTo, cap(body)))]

@@ -41,9 +41,9 @@ type Port interface {
 	// empty. It returns false if the batch is full: flush and try again. If that fails too the
 	// device is full, and has room again once the network has made progress. The datagram may leave
 	// at once but need not before Flush. Datagrams to one remote leave in order, with one
-	// exception: datagrams that have a body and are shorter than the MTU are whole messages, and
-	// may overtake each other within a batch. Send panics if the datagram exceeds the MTU or the
-	// remote is not open.
+	// exception: within a batch, datagrams that have a body and are shorter than the MTU may
+	// overtake each other. They overtake no others. Send panics if the datagram exceeds the MTU or
+	// the remote is not open.
 	Send(to Remote, head, body []byte) bool
 
 	// Flush rings the doorbell for all datagrams sent since the last Flush. If the device is full

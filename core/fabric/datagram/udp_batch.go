@@ -15,13 +15,14 @@ type udpSend struct {
 	runs      []udpRun
 	first     int // first run that is not sent
 	count     int // runs
-	fence     int // first run that a datagram may join although it is not the last
+	fence     int // runs before this one are closed to reordering
 	datagrams int // in all runs, sent or not
 	pieces    []udpPiece
-	split     int // pieces, of all runs, sent or not
-	batch     int
-	segments  bool // a run of several datagrams goes in one message
-	unsent    bool // the last flush kept some
+	// pieceCount is the number of pieces of all runs, sent or not.
+	pieceCount int
+	batch      int
+	segments   bool // a run of several datagrams goes in one message
+	unsent     bool // the last flush kept some
 
 	direct messageHeader // of a datagram that is sent without a copy
 	parts  [2]unix.Iovec

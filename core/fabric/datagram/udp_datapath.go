@@ -40,33 +40,35 @@ func (p *UDP) Send(to Remote, head, body []byte) bool {
 	}
 	s.used += size
 	s.datagrams++
-	whole := len(body) > 0 && size < p.mtu
-	run := s.runFor(r, size, whole)
+	mayOvertake := len(body) > 0 && size < p.mtu
+	run := s.runFor(r, size, mayOvertake)
 	if run == nil {
-		s.runs[s.count] = udpRun{to: r, segment: size, piece: s.split, last: s.split}
+		s.runs[s.count] = udpRun{to: r, segment: size, piece: s.pieceCount, last: s.pieceCount}
 		run = &s.runs[s.count]
 		s.count++
-		s.pieces[s.split] = udpPiece{start: start}
-		s.split++
+		s.pieces[s.pieceCount] = udpPiece{start: start}
+		s.pieceCount++
 	}
 	s.append(run, start, size)
-	if !whole {
+	if !mayOvertake {
 		s.fence = s.count
 	}
 	return true
 }
 
-// runFor returns a run that takes a datagram, or nil if none does. A datagram that is a
-// whole message joins the run of its size, even if others were sent since.
-func (s *udpSend) runFor(to *udpRemote, size int, whole bool) *udpRun {
+// runFor returns a run that takes a datagram, or nil if none does. A datagram that may overtake
+// joins the run of its size, even if others were sent since.
+func (s *udpSend) runFor(to *udpRemote, size int, mayOvertake bool) *udpRun {
 	if !s.segments || s.count == s.first {
 		return nil
 	}
 	last := &s.runs[s.count-1]
-	if last.takes(to, size) && (last.segment == size || !whole || s.fence == s.count) {
+	// A shorter datagram ends the last run. One that may overtake can do better, in another run of
+	// its size or in a new one, unless the last run is closed to reordering.
+	if last.takes(to, size) && (last.segment == size || !mayOvertake || s.fence == s.count) {
 		return last
 	}
-	for i := s.count - 2; whole && i >= max(s.fence, s.first, s.count-maxOpen); i-- {
+	for i := s.count - 2; mayOvertake && i >= max(s.fence, s.first, s.count-maxOpen); i-- {
 		if run := &s.runs[i]; run.segment == size && run.takes(to, size) {
 			return run
 		}
@@ -80,15 +82,16 @@ func (s *udpSend) append(run *udpRun, start, size int) {
 	run.datagrams++
 	piece := &s.pieces[run.last]
 	if piece.start+piece.size != start {
-		piece.next, run.last = s.split, s.split
-		piece = &s.pieces[s.split]
+		piece.next, run.last = s.pieceCount, s.pieceCount
+		piece = &s.pieces[s.pieceCount]
 		*piece = udpPiece{start: start}
-		s.split++
+		s.pieceCount++
 	}
 	piece.size += size
 }
 
-// joinLast has the last datagram end the run before it, if it is shorter and alone.
+// joinLast joins the last two runs: if the last run is one datagram that is no longer than those of
+// the run before it, it becomes that run's last.
 func (s *udpSend) joinLast() {
 	if !s.segments || s.count-s.first < 2 {
 		return
@@ -187,7 +190,7 @@ func (p *UDP) Flush() error {
 			return nil
 		}
 	}
-	s.first, s.count, s.fence, s.used, s.datagrams, s.split = 0, 0, 0, 0, 0, 0
+	s.first, s.count, s.fence, s.used, s.datagrams, s.pieceCount = 0, 0, 0, 0, 0, 0
 	s.unsent = false
 	return nil
 }
@@ -361,6 +364,8 @@ func (p *UDP) fetch(maximum int, target Target) {
 		}
 		return
 	case unix.EAGAIN:
+		// The queue is empty: what came from others before the socket was connected is gone, and
+		// the kernel has taken only the connected remote's since.
 		p.exclusive = p.connected != nil
 	case unix.ECONNREFUSED:
 		p.counts.refused++
@@ -401,9 +406,9 @@ func (r *udpReceive) unplace() {
 	}
 }
 
-// settle moves the bodies that Receive does not return in the target behind their heads: those of
-// datagrams shorter than the MTU, and all if a message is several datagrams, which get ahead of the
-// parts of the target.
+// settle copies the bodies that may not stay in the target back behind their heads: those of
+// datagrams shorter than the MTU, and all if a message was coalesced, because Receive returns more
+// datagrams than messages then, and the body of a later one would lie before its part.
 func (p *UDP) settle() {
 	r := &p.receive
 	r.placed = min(r.placed, r.filled)
