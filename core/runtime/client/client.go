@@ -277,7 +277,7 @@ func (c *Client) chooseLoop() {
 	case c.schedule != nil:
 		c.loop = &openLoop{Client: c, callOrder: c.order}
 	case c.repeats:
-		c.loop = &repeatedLoop{Client: c, repeatOrder: repeat}
+		c.loop = &repeatedLoop{client: c, order: repeat}
 	case c.config.Handoff != "":
 		c.loop = &burstLoop{drawnLoop: &drawnLoop{Client: c, drawnOrder: c.drawn}}
 	default:

@@ -9,14 +9,14 @@ import (
 // same order. It issues a call for each response. The requests of consecutive calls lie side by
 // side in memory, so it posts them from there.
 type repeatedLoop struct {
-	*Client
-	*repeatOrder
+	client  *Client
+	order   *repeatOrder
 	waiting int // calls before the cursor that the worker has not taken yet
 }
 
 // run is [callLoop.run].
 func (l *repeatedLoop) run(s *loop.State, n int) error {
-	c := l.Client
+	c := l.client
 	for ; n > 0 && s.Measuring(); n-- {
 		began := c.Gaps.BeginIteration()
 		if l.waiting > 0 {
@@ -73,10 +73,10 @@ func (l *repeatedLoop) run(s *loop.State, n int) error {
 }
 
 // replace ends the calls that events answer and issues the next ones in their place. It stops at an
-// event that is not the response to a call in flight, if the next call is still in flight after a
-// whole pass, and after the last of the calls. It returns the number of events that it handled.
+// event that is not the response to a call in flight, if the next call is not free after a whole
+// pass, and after the last of the calls. It returns the number of events that it handled.
 func (l *repeatedLoop) replace(events []transport.Event, now uint64) (n int) {
-	c, calls, first := l.Client, l.Client.calls, l.cursor
+	c, calls, first := l.client, l.client.calls, l.order.cursor
 	for n < len(events) {
 		e, next := &events[n], first+n
 		if e.Kind != transport.EventResponse || e.Token >= transport.Token(len(calls)) ||
@@ -96,8 +96,8 @@ func (l *repeatedLoop) replace(events []transport.Event, now uint64) (n int) {
 		n++
 	}
 	l.waiting += n
-	if l.cursor = first + n; l.cursor == len(calls) {
-		l.cursor = 0
+	if l.order.cursor = first + n; l.order.cursor == len(calls) {
+		l.order.cursor = 0
 	}
 	return n
 }
@@ -107,9 +107,9 @@ func (l *repeatedLoop) replace(events []transport.Event, now uint64) (n int) {
 // issue stops. burned counts the waiting calls for which the client has spent its burn; issue
 // returns the count for the calls that wait when it returns.
 func (l *repeatedLoop) issue(now uint64, burned int) (int, error) {
-	c := l.Client
+	c := l.client
 	for c.inFlight < c.config.InFlight {
-		call := &c.calls[l.cursor]
+		call := &c.calls[l.order.cursor]
 		if call.state != callFree {
 			if l.waiting > 0 {
 				c.burner.spend(l.waiting - burned)
@@ -118,16 +118,16 @@ func (l *repeatedLoop) issue(now uint64, burned int) (int, error) {
 					return burned, err
 				}
 			}
-			l.cursor = l.after(l.cursor)
+			l.order.cursor = l.order.after(l.order.cursor)
 			continue
 		}
 		call.state = callInFlight
 		call.started = now
 		call.minVersion = c.newest(call.key)
 		if c.eachCall {
-			c.recordIssue(l.cursor, now)
+			c.recordIssue(l.order.cursor, now)
 		}
-		l.cursor = l.after(l.cursor)
+		l.order.cursor = l.order.after(l.order.cursor)
 		l.waiting++
 		c.inFlight++
 	}
@@ -136,7 +136,7 @@ func (l *repeatedLoop) issue(now uint64, burned int) (int, error) {
 
 // post posts the calls that wait. After the last request, the first ones are in memory again.
 func (l *repeatedLoop) post() error {
-	c, first := l.Client, l.cursor-l.waiting
+	c, first := l.client, l.order.cursor-l.waiting
 	if first < 0 {
 		first += len(c.calls)
 	}
@@ -168,10 +168,10 @@ func (l *repeatedLoop) begin(now uint64) error {
 // takeBack is [callLoop.takeBack].
 func (l *repeatedLoop) takeBack() {
 	for ; l.waiting > 0; l.waiting-- {
-		l.cursor = l.before(l.cursor)
-		l.withdraw(l.cursor)
+		l.order.cursor = l.order.before(l.order.cursor)
+		l.client.withdraw(l.order.cursor)
 	}
-	l.Client.takeBack()
+	l.client.takeBack()
 }
 
 // repeatOrder is the order of calls that are repeated.
