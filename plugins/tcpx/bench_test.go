@@ -69,7 +69,7 @@ func work(b *testing.B, s *settings, source []byte) (times [2]float64) {
 	sends, receives := &from.Out, &to.In
 	step := func(times *[2]float64) {
 		at := threadTime()
-		for sends.Free() {
+		for sends.FreeOldest() {
 		}
 		for sends.UnderWay() < s.sendWindow {
 			err := sends.PostSend(parts(), 0, sends.Posted())

@@ -11,8 +11,8 @@
 //	                 a GPU or a NIC that fills device memory
 //
 // Shared with other transports are core/fabric/dial (connecting), calltable (call numbers) and sock
-// (sockets). Files named *_datapath.go run inside measured windows: they neither block, lock, log
-// nor allocate.
+// (sockets). Files named *_datapath.go hold what runs inside measured windows, and the setup of its
+// types. What runs there neither blocks, locks, logs nor allocates.
 //
 // A [transport.Worker] has one peer for each connection, and a peer has one [conn.Conn]: a control
 // socket for small messages and for records of 24 bytes, and data sockets (lanes) that carry only
@@ -35,7 +35,9 @@
 //  4. conn/stream_datapath.go: Sender.Write appends the payload to the stream. From 32 KiB on it
 //     lends the payload to the next steps, and copies to the staging ring only what the sockets do
 //     not take at once; Flush takes the steps again for these bytes. cutRequests cuts two requests
-//     of 512 KiB.
+//     of 512 KiB. A message of a run is longer by its header: its last 16 bytes are copied and
+//     wait for Flush. Sent bytes keep their positions in the ring until they are acknowledged,
+//     although nothing lies there.
 //  5. conn/sender_datapath.go: assignChunks takes the requests for which the server has sent a
 //     credit. It puts a record for each chunk on the control socket, and makes the chunk a task of
 //     a lane.
@@ -47,8 +49,9 @@
 // The server:
 //
 //  7. messages_datapath.go: Poll calls progress of each peer, which calls Conn.Receive.
-//  8. conn/control_datapath.go: readControl gives the record of the message to Conn.announced, and
-//     those of the chunks to Receiver.expect, which notes what comes on which lane.
+//  8. conn/control_datapath.go: readControl gives the record of the message to
+//     Conn.takeAnnouncement, and those of the chunks to Receiver.expect, which notes what
+//     comes on which lane.
 //  9. conn/receiver_datapath.go: receiveChunks reserves pages for the requests.
 //  10. conn/lane_datapath.go: polling.receive reads the lanes into the pages.
 //  11. conn/receiver_datapath.go: launch starts to unpack a complete request to the destination
@@ -60,7 +63,7 @@
 //
 // A long reply takes the same steps in the other direction; that of a write is short, and follows
 // its record. The client frees a request once the server has all of it: TCP has acknowledged it, or
-// the server has sent the credit for the request one window later (Sender.Free).
+// the server has sent the credit for the request one window later (Sender.FreeOldest).
 //
 // # Modes
 //

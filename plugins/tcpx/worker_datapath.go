@@ -12,9 +12,9 @@ import (
 const (
 	// directPeers is the most peers whose sockets are read without asking epoll first.
 	directPeers = 2
-	// restEvery is how many polls pass between two looks at the listeners, and at the
+	// inspectEvery is how many polls pass between two looks at the listeners, and at the
 	// sockets of a peer from which nothing is expected.
-	restEvery = 64
+	inspectEvery = 64
 	// arrivalsEvery is the time between two looks at sockets that belong to no peer yet, in
 	// nanoseconds: strangers may leave hundreds open, and each look is a system call for each.
 	arrivalsEvery = int64(10 * time.Millisecond)
@@ -69,7 +69,7 @@ func (w *worker) Flush() error {
 	for _, p := range w.dirty {
 		p.isDirty = false
 		c := p.conn
-		c.Out.Flush()
+		c.Out.MarkFlushed()
 		if p.State != dial.Up || c.Send(false) != nil {
 			continue
 		}
@@ -112,15 +112,15 @@ func (w *worker) Poll(events []transport.Event) (n int, err error) {
 // findReadable marks the peers that have something to read, and continues connecting.
 func (w *worker) findReadable() {
 	w.polls++
-	rest := w.polls%restEvery == 0
+	inspect := w.polls%inspectEvery == 0
 	if len(w.releasing) > 0 {
 		w.releaseLost()
 	}
 	many := len(w.peers.ByID) > directPeers
 	arrived := len(w.connector.Pending()) > 0 ||
-		rest && len(w.connector.Acceptor.Waiting)+len(w.connector.dataSockets) > 0 &&
+		inspect && len(w.connector.Acceptor.Waiting)+len(w.connector.dataSockets) > 0 &&
 			w.connector.Since() > arrivalsEvery
-	if many || rest {
+	if many || inspect {
 		w.counters.Calls[sock.Others]++
 		for i := range sock.Ready(w.epoll, w.ready) {
 			if id := uint32(w.ready[i].Fd); id == noPeer {
@@ -133,8 +133,8 @@ func (w *worker) findReadable() {
 	if arrived {
 		w.connect()
 	}
-	if many && rest {
-		if p := w.peers.ByID[int(w.polls/restEvery)%len(w.peers.ByID)]; p != nil {
+	if many && inspect {
+		if p := w.peers.ByID[int(w.polls/inspectEvery)%len(w.peers.ByID)]; p != nil {
 			p.readable = true
 		}
 	}
@@ -143,7 +143,7 @@ func (w *worker) findReadable() {
 // pollPeer takes back what the last Poll handed out, makes progress with one peer and
 // delivers what has arrived.
 func (w *worker) pollPeer(p *peer, events []transport.Event, n int) int {
-	p.conn.In.Release()
+	p.conn.In.ReleaseDelivered()
 	if len(w.peers.ByID) > directPeers && !p.readable && p.conn.Idle() {
 		return n
 	}
@@ -167,8 +167,7 @@ func (w *worker) lose(p *peer, err error) {
 	}
 	p.SetLost(err, p.conn.ControlFD())
 	w.peers.Shut(p.id)
-	switch {
-	case errors.Is(err, transport.ErrUnavailable), errors.Is(err, transport.ErrCorrupt):
+	if errors.Is(err, transport.ErrUnavailable) || errors.Is(err, transport.ErrCorrupt) {
 		w.failures = append(w.failures, name.PeerError("poll", p.id, err))
 	}
 	w.lost.Add(p.id)

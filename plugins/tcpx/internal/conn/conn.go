@@ -174,7 +174,25 @@ func (c *Conn) Release(wait bool) bool {
 		return false
 	}
 	_ = c.closeLanes() // an error was reported when the other sockets were closed
-	return c.In.release(wait)
+	return c.In.abandon(wait)
+}
+
+// abandon gives everything back once nothing is being unpacked, and reports whether it has; with
+// wait it waits for that.
+func (r *Receiver) abandon(wait bool) bool {
+	for !r.requests.Empty() {
+		q := r.requests.Head()
+		if q.slot >= 0 {
+			if !r.unpacker.Abandon(q.slot, wait) {
+				return false
+			}
+			q.slot = -1
+		}
+		r.recycle(q)
+		r.requests.Pop()
+	}
+	r.pending, r.arriving, r.waiting = 0, 0, 0
+	return true
 }
 
 // Sockets returns the control socket and then the lanes' sockets; -1 for one that is not open.

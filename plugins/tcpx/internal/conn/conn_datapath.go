@@ -7,8 +7,10 @@ import (
 )
 
 // Send cuts the stream into requests as far as the send window allows, cuts those that have credit
-// into chunks, sends what the sockets take of these, and flushes the control socket. Bytes leave
-// nowhere else. If hold is set, records that need not go now stay in the control socket's buffer.
+// into chunks, sends what the sockets take of these, and flushes the control socket. If hold is
+// set, records that need not go now stay in the control socket's buffer. With threads, helpers move
+// the lanes' bytes, and Send and Receive only hand over and book. Interests, Leave and refuse flush
+// the control socket, too.
 func (c *Conn) Send(hold bool) error {
 	if err := c.Out.cutRequests(); err != nil {
 		return c.fail(err)
@@ -31,7 +33,7 @@ func (c *Conn) sendRequests(hold bool) error {
 }
 
 // Receive reads records from the control socket and chunks from the lanes, and has complete
-// requests unpacked. Bytes arrive nowhere else. It also finds the errors of sockets.
+// requests unpacked. It also finds the errors of sockets.
 func (c *Conn) Receive() error {
 	if c.Err != nil || c.control.fd < 0 {
 		return c.Err

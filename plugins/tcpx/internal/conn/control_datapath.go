@@ -110,7 +110,7 @@ func (c *Conn) handle(r *record, message []byte) error {
 	case recordChunk:
 		return c.In.expect(r)
 	case recordCall, recordReply:
-		return c.announced(r, message)
+		return c.takeAnnouncement(r, message)
 	case recordRefusal:
 		switch r.index {
 		case refusalTag:

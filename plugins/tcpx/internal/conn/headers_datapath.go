@@ -80,24 +80,3 @@ func (h *headerCache) copyFrom(memory []byte, fragments []bounce.Fragment, at in
 	}
 	return 0, nil
 }
-
-// messageSlots keeps the first bytes of messages: of all that were announced and not delivered,
-// and of as many that the last Poll handed out. The latter stay until the next Poll: until then no
-// more messages can be announced than announced has room for.
-type messageSlots struct {
-	size   int // bytes of each message
-	memory []byte
-}
-
-// of returns the place for a message of size bytes, or for its first, by its number in announced.
-func (s *messageSlots) of(message uint64, size int) []byte {
-	at := int(message) & (len(s.memory)/s.size - 1) * s.size
-	n := min(size, s.size)
-	return s.memory[at : at+n : at+n]
-}
-
-// newMessageSlots returns the places of messages, of which so many may be announced and not
-// delivered. Their number is a power of two.
-func newMessageSlots(size, messages int) messageSlots {
-	return messageSlots{size: size, memory: make([]byte, 2*messages*size)}
-}

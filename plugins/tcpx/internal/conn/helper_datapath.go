@@ -103,8 +103,8 @@ func (p *orderCursor) advance(n, size int) {
 
 // The polling thread's side.
 
-// assigned implements [driver]. It hands a chunk to the helper of the lane.
-func (d *helpers) assigned(l *lane, chunk []byte) {
+// handOver implements [driver].
+func (d *helpers) handOver(l *lane, chunk []byte) {
 	s := &d.lanes[l.index]
 	order := s.toSend.Load()
 	s.sendOrders[order%laneTasks] = chunk

@@ -36,8 +36,8 @@ type receiveTask struct {
 // driver makes the system calls of a connection's lanes: [polling] on the thread that polls, and
 // [helpers] on threads of their own.
 type driver interface {
-	// assigned is called when a part of a request has become a task of a lane.
-	assigned(l *lane, part []byte)
+	// handOver gives a part of a request that has become a task of a lane to the lane's thread.
+	handOver(l *lane, part []byte)
 	// send sends what the sockets take of the tasks, or books what was sent. It reports whether
 	// any bytes went.
 	send() (any bool, err error)
@@ -65,7 +65,7 @@ type polling struct {
 	syscalls sock.Syscalls
 }
 
-func (*polling) assigned(*lane, []byte) {}
+func (*polling) handOver(*lane, []byte) {}
 func (*polling) failure() error         { return nil }
 func (*polling) unbooked() bool         { return false }
 func (*polling) threads() int           { return 0 }

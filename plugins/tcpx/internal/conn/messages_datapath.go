@@ -21,6 +21,27 @@ func newMessages(c *Config) messages {
 	return m
 }
 
+// messageSlots keeps the first bytes of messages: of all that were announced and not delivered,
+// and of as many that the last Poll handed out. The latter stay until the next Poll: until then no
+// more messages can be announced than announced has room for.
+type messageSlots struct {
+	size   int // bytes of each message
+	memory []byte
+}
+
+// of returns the place for a message of size bytes, or for its first, by its number in announced.
+func (s *messageSlots) of(message uint64, size int) []byte {
+	at := int(message) & (len(s.memory)/s.size - 1) * s.size
+	n := min(size, s.size)
+	return s.memory[at : at+n : at+n]
+}
+
+// newMessageSlots returns the places of messages, of which so many may be announced and not
+// delivered. Their number is a power of two.
+func newMessageSlots(size, messages int) messageSlots {
+	return messageSlots{size: size, memory: make([]byte, 2*messages*size)}
+}
+
 // Kind is the kind of a message.
 type Kind uint8
 
@@ -31,7 +52,7 @@ const (
 )
 
 // PostMessage sends a message if there is room for all of it. What it does not send at once leaves
-// with the Send after the next Flush of the stream.
+// with the Send after the next MarkFlushed of the stream.
 func (c *Conn) PostMessage(kind Kind, number uint32, payload []byte) bool {
 	size, m := len(payload), &c.messages
 	if size == 0 || size > m.maxInline {
@@ -66,8 +87,8 @@ func (c *Conn) Announce(kind Kind, number uint32, size int) bool {
 	return true
 }
 
-// announced takes a message that the peer has announced, with its bytes if it is inline.
-func (c *Conn) announced(r *record, inline []byte) error {
+// takeAnnouncement takes a message that the peer has announced, with its bytes if it is inline.
+func (c *Conn) takeAnnouncement(r *record, inline []byte) error {
 	m := &c.messages
 	if m.announced.Full() || r.tag != m.announced.Last() {
 		return ErrProtocol
@@ -110,7 +131,7 @@ func (c *Conn) canDeliver() bool {
 }
 
 // Deliver puts the message of Next into an event and reports whether it has arrived; it leaves the
-// event alone if not. The payload is valid until the next Release of the stream.
+// event alone if not. The payload is valid until the next ReleaseDelivered.
 func (c *Conn) Deliver(e *transport.Event) (bool, error) {
 	in, number := &c.In, c.messages.announced.First()
 	r := c.messages.announced.Head()

@@ -49,6 +49,8 @@ type receiveRequest struct {
 
 	fragments []bounce.Fragment
 
+	// arrivedAt is when the last byte arrived; until then, and for an empty request, it is when the
+	// first chunk was announced.
 	posted, arrivedAt, launchedAt, unpackedAt int64
 }
 
@@ -297,24 +299,6 @@ func (r *Receiver) recycle(q *receiveRequest) {
 	q.reserved, q.fragments, q.to = 0, q.fragments[:0], bounce.Buffer{}
 }
 
-// release gives everything back once nothing is being unpacked, and reports whether it has; with
-// wait it waits for that.
-func (r *Receiver) release(wait bool) bool {
-	for !r.requests.Empty() {
-		q := r.requests.Head()
-		if q.slot >= 0 {
-			if !r.unpacker.Abandon(q.slot, wait) {
-				return false
-			}
-			q.slot = -1
-		}
-		r.recycle(q)
-		r.requests.Pop()
-	}
-	r.pending, r.arriving, r.waiting = 0, 0, 0
-	return true
-}
-
 // The stream. Each receive is unpacked to the next slot of the destination ring. A full request
 // fills its slot, so a message that takes several requests is contiguous.
 
@@ -358,8 +342,8 @@ func (r *Receiver) Kept(position uint64, size int) (b bounce.Buffer, ok bool) {
 	return r.at(number, int(position%request), size), true
 }
 
-// Release lets new receives overwrite the messages that were delivered.
-func (r *Receiver) Release() { r.released = r.read }
+// ReleaseDelivered lets new receives overwrite the messages that were delivered.
+func (r *Receiver) ReleaseDelivered() { r.released = r.read }
 
 // Refill consumes what is unpacked and posts new receives in its place. Their credits leave with
 // what is sent next: with a reply, if there is one, so that they cost no packet.

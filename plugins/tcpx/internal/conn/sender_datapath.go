@@ -200,7 +200,7 @@ func (s *Sender) assign(to int, r *sendRequest, size int) {
 	l := &s.conn.lanes[to]
 	*l.tasks.Push() = sendTask{request: r, offset: r.assigned, size: size}
 	l.queued += size
-	s.conn.driver.assigned(l, r.source[r.assigned:r.assigned+size])
+	s.conn.driver.handOver(l, r.source[r.assigned:r.assigned+size])
 	r.assigned += size
 	r.lanes |= 1 << to
 	s.conn.counters.Chunks++
@@ -240,10 +240,11 @@ func (s *Sender) bookSent(l *lane, bytes int) {
 	}
 }
 
-// Free frees the oldest request and reports whether it was acknowledged.
-func (s *Sender) Free() bool {
+// FreeOldest frees the oldest request if it was acknowledged, and reports whether it has. It
+// returns false if there is none.
+func (s *Sender) FreeOldest() bool {
 	number := s.requests.First()
-	if number == s.credits.First() { // not all of it is in chunks
+	if number == s.credits.First() { // not all of it is in chunks, or there is none
 		return false
 	}
 	r := s.requests.Head()

@@ -113,7 +113,7 @@ func (s *Side) SendAll(stopped *atomic.Bool, tag uint64, next func() []byte) err
 			return err
 		}
 		underWay := out.UnderWay()
-		for out.Free() {
+		for out.FreeOldest() {
 		}
 		idle := underWay == out.UnderWay() && before == s.Counters.SentBytes
 		if err := Stepped(stopped, &wait, idle); err != nil {

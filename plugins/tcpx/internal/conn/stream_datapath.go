@@ -26,7 +26,7 @@ func (s *Sender) End() uint64 { return s.end }
 // When the ring is empty, the stream starts again at its beginning, which is still in the caches;
 // the ring is larger than they are.
 func (s *Sender) hasRoom(size uint64) bool {
-	for s.acked != s.end && s.credits.Last() > s.requests.First()+s.peerWindow && s.Free() {
+	for s.acked != s.end && s.credits.Last() > s.requests.First()+s.peerWindow && s.FreeOldest() {
 	}
 	if s.acked == s.end {
 		s.first = s.end
@@ -93,8 +93,8 @@ func (s *Sender) copyToStaging(from, to uint64) {
 	}
 }
 
-// Flush sends nothing: it lets the next Send cut a last request that is not full.
-func (s *Sender) Flush() { s.flushed = s.end }
+// MarkFlushed lets the next Send cut a last request that is not full.
+func (s *Sender) MarkFlushed() { s.flushed = s.end }
 
 // WaitsForCredit reports whether a request waits for the peer's credit.
 func (s *Sender) WaitsForCredit() bool { return s.credits.Last() < s.requests.Last() }
@@ -139,7 +139,7 @@ func (s *Sender) windowOpen() bool {
 
 // freeAll frees the requests that are acknowledged, and their part of the staging ring.
 func (s *Sender) freeAll() {
-	for !s.requests.Empty() && s.Free() {
+	for !s.requests.Empty() && s.FreeOldest() {
 	}
 }
 
@@ -162,14 +162,14 @@ func (s *Sender) CanReply(size int) bool {
 		return false
 	}
 	need := (int(s.end-s.cut) + size + config.Request - 1) / config.Request
-	if s.free() < need {
+	if s.sendable() < need {
 		s.freeAll()
 	}
-	return s.free() >= need || s.cut == s.end && s.requests.Empty() && need > config.SendWindow
+	return s.sendable() >= need || s.cut == s.end && s.requests.Empty() && need > config.SendWindow
 }
 
-// free returns how many requests can be sent now.
-func (s *Sender) free() int {
+// sendable returns how many requests can be sent now.
+func (s *Sender) sendable() int {
 	credited := s.credits.Last() - min(s.credits.Last(), s.requests.Last())
 	return min(s.conn.config.SendWindow-s.requests.Len(), int(credited))
 }

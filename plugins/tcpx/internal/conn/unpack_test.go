@@ -207,7 +207,7 @@ func TestWindowFills(t *testing.T) {
 			}
 			require.NoError(t, a.Progress())
 			require.NoError(t, b.Progress())
-			for a.Out.Free() {
+			for a.Out.FreeOldest() {
 			}
 			for consumed(b) {
 			}

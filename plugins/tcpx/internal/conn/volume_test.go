@@ -55,7 +55,7 @@ func TestChunksCostTheSame(t *testing.T) {
 		}
 		for consumed(b) {
 		}
-		for a.Out.Free() {
+		for a.Out.FreeOldest() {
 		}
 	}
 	perChunk := func(chunks uint64) (calls float64) {
