@@ -5,24 +5,9 @@ import (
 	"runtime"
 	"time"
 
+	"transportbench/core/fabric/queue"
 	"transportbench/plugins/tcpx/internal/cuda"
 )
-
-// queue has the jobs of one stream in launch order.
-type queue struct {
-	jobs     [Requests]job
-	first, n int
-}
-
-func (q *queue) push(j job) {
-	q.jobs[(q.first+q.n)%Requests] = j
-	q.n++
-}
-
-func (q *queue) pop() {
-	q.first = (q.first + 1) % Requests
-	q.n--
-}
 
 // launcher is the goroutine that drives the device. It sends the result of opening it to opened,
 // and ends when jobs is closed.
@@ -119,7 +104,10 @@ func (u *Unpacker) tearDown() error {
 // serve launches submitted jobs and queries the events of launched ones. It sleeps only if no
 // job is in progress.
 func (u *Unpacker) serve() {
-	var queues [streams]queue
+	var queues [streams]queue.Queue[job] // the jobs of each stream in launch order
+	for i := range queues {
+		queues[i] = queue.New[job](Requests)
+	}
 	inProgress, next := 0, 0
 	for {
 		var j job
@@ -142,7 +130,7 @@ func (u *Unpacker) serve() {
 			u.launchCopy(&j)
 		case j.request != nil:
 			if u.launch(&j, u.streams[next]) {
-				queues[next].push(j)
+				*queues[next].Push() = j
 				inProgress++
 			}
 			next = (next + 1) % streams
@@ -212,17 +200,17 @@ func (u *Unpacker) launchAlone(j *job) error {
 
 // query queries the events of each stream, oldest first, until one is not ready. It returns how
 // many were ready.
-func (u *Unpacker) query(queues *[streams]queue) (finished int) {
+func (u *Unpacker) query(queues *[streams]queue.Queue[job]) (finished int) {
 	for i := range queues {
 		q := &queues[i]
-		for q.n > 0 {
-			j := &q.jobs[q.first]
+		for !q.Empty() {
+			j := q.Head()
 			ready, err := u.device.Query(j.request.event)
 			if !u.fail(err) && !ready {
 				break
 			}
 			u.finish(j)
-			q.pop()
+			q.Pop()
 			finished++
 		}
 	}
