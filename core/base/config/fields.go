@@ -120,7 +120,7 @@ var fields = complete([]Field{
 	option(optionReplay, "replays the requests of a trace: a file of CSV or JSON lines, also "+
 		"compressed; - is standard input", form("file"), separator(""), sets(append(traceOptions(),
 		optionInFlight, "keys")...)),
-	option("replay-format", "format of the trace; replay check --help has the formats. It is "+
+	option("replay-format", "format of the trace; replay check --help lists the formats. It is "+
 		"found by the first line", form("name")),
 	option("from", "where the part to replay begins, since the first request of the trace",
 		bounds(0, int64(MaxDuration))),
