@@ -25,21 +25,21 @@ const newsShown = 3
 var byVerdict = []compare.Verdict{compare.Worse, compare.Better, compare.Incomparable,
 	compare.Ambiguous, compare.Same}
 
-// ByVerdict returns the numbers of the changes of a comparison as [Diff] shows them: by verdict,
-// and within one the largest first.
-func ByVerdict(r *compare.Report) []int {
-	order := make([]int, len(r.Changes))
+// ByVerdict returns the numbers of changes as [Diff] shows them: by verdict, and within one in the
+// order that they have, which is the largest first.
+func ByVerdict(changes []compare.Change) []int {
+	order := make([]int, len(changes))
 	for i := range order {
 		order[i] = i
 	}
-	rank := func(i int) int { return slices.Index(byVerdict, r.Changes[i].Verdict) }
+	rank := func(i int) int { return slices.Index(byVerdict, changes[i].Verdict) }
 	slices.SortStableFunc(order, func(a, b int) int { return rank(a) - rank(b) })
 	return order
 }
 
 // Diff returns a comparison: a summary, the changes by verdict, the means, cells without a
-// counterpart, and notes. If there are many changes and all is false, it only counts those that are
-// AMBIGUOUS or SAME.
+// counterpart, and notes. If a table has many changes and all is false, it only counts those that
+// are AMBIGUOUS or SAME.
 func Diff(r *compare.Report, all bool) *doc.Doc {
 	out, _ := diff(r, all)
 	return out
@@ -64,29 +64,14 @@ func diff(r *compare.Report, all bool) (out *doc.Doc, changes int) {
 	out.Gap()
 	out.Remarks(sides(r))
 	out.Gap()
-	var rows []*compare.Change
-	hidden := map[compare.Verdict]int{}
-	for _, i := range ByVerdict(r) {
-		c := &r.Changes[i]
-		if isNoNews(c) && !all && len(r.Changes) > rowsShown {
-			hidden[c.Verdict]++
-		} else {
-			rows = append(rows, c)
-		}
-	}
 	if len(r.Transports) > 0 {
-		out.Add(transportTable(r.Transports))
+		addRows(out, r.Transports, all, transportTable)
 		out.Gap()
 	}
-	if len(rows) > 0 {
-		changes = len(out.Blocks)
-		out.Add(changeTable(rows, r))
-	}
-	for _, v := range byVerdict {
-		if n := hidden[v]; n > 0 {
-			out.Line("%s with the verdict %s hidden; --all shows them", format.Count(n, "row"), v)
-		}
-	}
+	changes = len(out.Blocks)
+	addRows(out, r.Changes, all, func(rows []*compare.Change) *doc.Table {
+		return changeTable(rows, r)
+	})
 	severalCells := func(m compare.Mean) bool { return m.Cells > 1 }
 	if len(r.Transports) == 0 && slices.ContainsFunc(r.Means, severalCells) {
 		out.Gap()
@@ -101,6 +86,30 @@ func diff(r *compare.Report, all bool) (out *doc.Doc, changes int) {
 	notes.Remarks(slices.Concat([]string{columnsNote(r)}, news[first:], diffNotes(r, all)))
 	out.Fold("notes", notes)
 	return out, changes
+}
+
+// addRows adds the table of changes by verdict. If there are many and all is false, it only counts
+// those that are AMBIGUOUS or SAME.
+func addRows(out *doc.Doc, changes []compare.Change, all bool,
+	table func([]*compare.Change) *doc.Table) {
+	var rows []*compare.Change
+	hidden := map[compare.Verdict]int{}
+	for _, i := range ByVerdict(changes) {
+		c := &changes[i]
+		if isNoNews(c) && !all && len(changes) > rowsShown {
+			hidden[c.Verdict]++
+		} else {
+			rows = append(rows, c)
+		}
+	}
+	if len(rows) > 0 {
+		out.Add(table(rows))
+	}
+	for _, v := range byVerdict {
+		if n := hidden[v]; n > 0 {
+			out.Line("%s with the verdict %s hidden; --all shows them", format.Count(n, "row"), v)
+		}
+	}
 }
 
 // urgent returns which thresholds failed, and what differs besides the versions.
@@ -156,11 +165,10 @@ func changeTable(changes []*compare.Change, r *compare.Report) *doc.Table {
 }
 
 // transportTable returns one row for what the loads of each transport have in common.
-func transportTable(rows []compare.Change) *doc.Table {
+func transportTable(rows []*compare.Change) *doc.Table {
 	t := doc.NewTable("transport", "metric", ">machine", ">own change", ">interval", ">p (Holm)",
 		"verdict").Drop("p (Holm)", "machine")
-	for i := range rows {
-		c := &rows[i]
+	for _, c := range rows {
 		t.Row(c.Cell, c.Metric, machineMoved(c), doc.Change(c.Change), changeInterval(c), holm(c),
 			verdictCell(c.Verdict))
 	}
@@ -359,29 +367,46 @@ func ofThemAccepted(r *compare.Report, v compare.Verdict) string {
 	return ""
 }
 
-// DiffSummary returns the outcome of a comparison in one line.
-func DiffSummary(r *compare.Report) string {
+// verdictsOf counts changes by verdict.
+func verdictsOf(changes []compare.Change) string {
 	var parts []string
 	for _, v := range byVerdict {
-		if n := r.Count(v); n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, v)+ofThemAccepted(r, v))
+		n, accepted := 0, 0
+		for i := range changes {
+			if c := &changes[i]; c.Verdict == v {
+				if n++; c.Accepted != nil {
+					accepted++
+				}
+			}
+		}
+		part := fmt.Sprintf("%d %s", n, v)
+		if accepted > 0 {
+			part += fmt.Sprintf(" (%d accepted)", accepted)
+		}
+		if n > 0 {
+			parts = append(parts, part)
 		}
 	}
-	if len(parts) == 0 {
-		parts = []string{"nothing to compare"}
+	return cmp.Or(strings.Join(parts, ", "), "nothing to compare")
+}
+
+// DiffSummary returns the outcome of a comparison in one line.
+func DiffSummary(r *compare.Report) string {
+	text := ""
+	if len(r.Transports) > 0 {
+		text = "cells: "
 	}
-	text := fmt.Sprintf(
+	text += fmt.Sprintf(
 		"%s (alpha %g over %s against changes of %s; intervals at the adjusted level)",
-		strings.Join(parts, ", "), r.Alpha, format.Count(r.Tests, "test"), margins(r.Floor, r.Same))
+		verdictsOf(r.Changes), r.Alpha, format.Count(r.Tests, "test"), margins(r.Floor, r.Same))
 	if n := len(r.Transports); n > 0 {
-		text += fmt.Sprintf("\n%s of transports over all loads, with half of alpha: %d %s, %d %s",
-			format.Count(n, "test"), r.CountTransports(compare.Worse), compare.Worse,
-			r.CountTransports(compare.Better), compare.Better)
+		text += fmt.Sprintf("\ntransports over all loads: %s (half of alpha over %s)",
+			verdictsOf(r.Transports), format.Count(n, "test"))
 	}
 	if n := r.TooLittle(); n > 0 {
 		text += fmt.Sprintf(
-			"\n%d of them have too few repeats for a verdict among %s: %d on each side are needed",
-			n, format.Count(r.Tests, "test"), r.Needed())
+			"\n%s with too few repeats for a verdict among %s: %d on each side are needed",
+			format.Count(n, "change"), format.Count(r.Tests, "test"), r.Needed())
 	}
 	if t := r.Thresholds; t.TooLittle > 0 {
 		text += fmt.Sprintf("\n%d of %s of thresholds could not fail, whatever the change: too "+
@@ -394,8 +419,8 @@ func DiffSummary(r *compare.Report) string {
 			t.StatesApart, format.Count(t.Tests, "test"))
 	}
 	if n := r.Moved(); n > 0 {
-		text += fmt.Sprintf("\n%d of them have no verdict, because the machine moved by more than "+
-			"%.0f%% between the sets", n, 100*control.MaxMovement)
+		text += fmt.Sprintf("\n%s of cells without a verdict, because the machine moved by more "+
+			"than %.0f%% between the sets", format.Count(n, "change"), 100*control.MaxMovement)
 	}
 	if r.Bridge != "" {
 		text += "\nfairer, both versions in turns: transportbench " + r.Bridge
@@ -486,7 +511,7 @@ func Ranking(r *compare.Ranking) *doc.Doc {
 		}
 	}
 	t := doc.NewTable("cell", "metric", "winner", "best", ">by", ">interval", ">p (Holm)").Wrap(16,
-		"cell").Drop("p (Holm)", "interval", "best")
+		"cell").Drop("p (Holm)", "best", "by", "winner")
 	undecided, tooLittle := 0, 0
 	for _, group := range r.Groups {
 		winner := group.Leader

@@ -7,7 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/lab/doc"
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/result"
 )
 
 // TestMeans: the numbers of cells of all means of a transport share a column.
@@ -22,4 +24,39 @@ func TestMeans(t *testing.T) {
 	require.Equal(t, 1, strings.Count(out.String(), "| cells |"), out.String())
 	require.Regexp(t, `shm \|.*\| 5 \|`, out.String())
 	require.Regexp(t, `erpc \|.*\| 4 to 6 \|`, out.String())
+}
+
+// Both tables of a controlled comparison have what changed first, and hide the rest if it is much.
+func TestTransportsByVerdict(t *testing.T) {
+	r := &compare.Report{Changes: []compare.Change{{Cell: "a cell", Verdict: compare.Ambiguous}}}
+	for range rowsShown {
+		r.Transports = append(r.Transports, compare.Change{Cell: "shm", Verdict: compare.Ambiguous})
+	}
+	r.Transports = append(r.Transports, compare.Change{Cell: "tcpx", Verdict: compare.Better},
+		compare.Change{Cell: "erpc", Verdict: compare.Worse})
+	var out bytes.Buffer
+	write(&out, Diff(r, false))
+	require.Regexp(t, `^cells: 1 AMBIGUOUS \(`, out.String())
+	require.Contains(t, out.String(),
+		"\ntransports over all loads: 1 WORSE, 1 BETTER, 12 AMBIGUOUS (half of alpha")
+	require.Regexp(t, `\nerpc .*WORSE\ntcpx .*BETTER\n12 rows with the verdict AMBIGUOUS hidden; `+
+		`--all shows them\n`, out.String())
+	out.Reset()
+	write(&out, Diff(r, true))
+	require.Equal(t, rowsShown, strings.Count(out.String(), "\nshm "))
+}
+
+// A terminal of 80 columns shows the interval of every comparison.
+func TestRankingFitsATerminal(t *testing.T) {
+	lead := 1.2
+	d := Ranking(&compare.Ranking{Axis: "transport", Groups: []compare.Candidates{{
+		Cell: "echo in_flight=32", Metric: "latency_p99", Better: result.Higher, Leader: "copyrpc",
+		List: []compare.Candidate{
+			{Value: "copyrpc", Metric: result.Metric{Unit: "op/s", Median: 29.3e6}, State: "near"},
+			{Value: "shm", Lead: &lead, Low: &lead, High: &lead}}}}})
+	for _, width := range []int{80, 50} {
+		var out bytes.Buffer
+		require.NoError(t, doc.WriteText(&out, d, doc.Screen{Width: width}))
+		require.Contains(t, out.String(), "2.20x to 2.20x", width)
+	}
 }

@@ -230,7 +230,7 @@ func (b *builder) changeTables() []*titled {
 		t, rest := findings.AllChanges(d.Report)
 		if t != nil {
 			cells := make([]int, len(d.Cells))
-			for row, i := range findings.ByVerdict(d.Report) {
+			for row, i := range findings.ByVerdict(d.Report.Changes) {
 				if cells[row] = d.Cells[i]; cells[row] >= 0 {
 					t.Rows[row][0] = cellpage.Link(cells[row], t.Rows[row][0].Text)
 				}

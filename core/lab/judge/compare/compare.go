@@ -174,6 +174,7 @@ func report(old, new *set.Set, m matched, o Options,
 		r.share = 0.5
 	}
 	judge(r.Transports, o, r.share)
+	sortByEffect(r.Transports)
 	judge(r.Changes, o, r.share)
 	r.Tests = count(r.Changes, tested)
 	r.Notes = append(r.Notes, r.controlNotes(o)...)
