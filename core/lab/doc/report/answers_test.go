@@ -121,7 +121,7 @@ func TestRankingOfSeveralSets(t *testing.T) {
 	require.NoError(t, err)
 	b.open(rendered(t, p))
 	trust, sets := eval[string](b, `document.querySelector(".trust-list").innerText`), p.doc.Sets
-	require.Contains(t, trust, "6 loads of "+sets[1].Name+" and "+sets[2].Name+
+	require.Contains(t, trust, "6 loads of "+sets[2].Name+" and "+sets[1].Name+
 		" with a clear best: it leads all others by more than 10%")
 	require.Contains(t, trust, "3 loads of "+sets[0].Name+
 		" with a clear best: it leads all others by more than 2%")

@@ -53,7 +53,8 @@ type bar struct {
 	Inset bool // drawn inside the bar before it
 }
 
-// barsShown is the number of rows of one kind that are drawn; the table has all.
+// barsShown is the number of rows of one kind that are drawn, unless the newest set has more; the
+// table has all.
 const barsShown = 60
 
 // breakdowns returns the breakdowns of the analyses by name and then those of the starts, as
@@ -85,7 +86,7 @@ func (b *builder) breakdowns() []breakdown {
 			add(cell, *overview.Start)
 		}
 	}
-	for i, s := range b.sets {
+	for i, s := range slices.Backward(b.sets) {
 		for _, stack := range analyze.StacksOf(s) {
 			add(b.first[i]+stack.Cell, stack.Breakdown())
 		}
@@ -99,16 +100,12 @@ func (b *builder) breakdowns() []breakdown {
 	return list
 }
 
-// drawBars draws the cells by load, so that the transports of one load are next to each other, and
-// those of the newest set first.
+// drawBars draws the cells by load, so that the transports of one load are next to each other: all
+// loads of the newest set, and then others until they are too many.
 func (b *builder) drawBars(l *breakdown) {
-	var newestFirst []int // of l.cells
-	for newest := len(b.sets) - 1; newest >= 0; newest-- {
-		for i, cell := range l.cells {
-			if b.doc.Cells.Set[cell] == newest {
-				newestFirst = append(newestFirst, i)
-			}
-		}
+	all := make([]int, len(l.cells)) // numbers in l.cells
+	for i := range all {
+		all[i] = i
 	}
 	load := func(i int) string {
 		cell := l.cells[i]
@@ -117,15 +114,16 @@ func (b *builder) drawBars(l *breakdown) {
 		}
 		return b.doc.Cells.Load[cell]
 	}
+	newest := b.doc.Cells.Set[l.cells[0]]
 	left := barsShown
-	for _, cells := range grouped.By(newestFirst, load) {
+	for _, cells := range grouped.By(all, load) {
+		left -= len(cells)
+		if left < 0 && b.doc.Cells.Set[l.cells[cells[0]]] != newest {
+			l.More += len(cells)
+			continue
+		}
 		group := loadBars{Load: load(cells[0])}
 		for _, i := range cells {
-			if left == 0 {
-				l.More++
-				continue
-			}
-			left--
 			cell := l.cells[i]
 			row := l.row(l.parts[i])
 			row.Cell, row.Label = cell, b.doc.Cells.Label[cell]
@@ -133,10 +131,8 @@ func (b *builder) drawBars(l *breakdown) {
 				b.doc.Cells.Own[cell])
 			group.Rows = append(group.Rows, row)
 		}
-		if len(group.Rows) > 0 {
-			group.scale()
-			l.Loads = append(l.Loads, group)
-		}
+		group.scale()
+		l.Loads = append(l.Loads, group)
 	}
 }
 

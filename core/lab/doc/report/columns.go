@@ -26,7 +26,7 @@ func (b *builder) columns() {
 	c := &d.Cells
 	c.Bound, c.Why = make([]string, n), make([]string, n)
 	c.Repeats = map[string][][]float64{}
-	for i, s := range b.sets {
+	for i, s := range slices.Backward(b.sets) {
 		shown := state.ShownOf(s)
 		for at := range s.Cells {
 			cell := &s.Cells[at]
@@ -249,7 +249,7 @@ func (b *builder) named(c *set.Cell, option string) (value string, has bool) {
 
 // machines lists the environments of all sets.
 func (b *builder) machines() {
-	for _, s := range b.sets {
+	for _, s := range slices.Backward(b.sets) {
 		base := len(b.doc.Environments)
 		b.doc.Environments = append(b.doc.Environments, s.Environments...)
 		for i := range s.Cells {
@@ -358,7 +358,7 @@ func (b *builder) show(maps []heatMap) {
 // curves adds the load curves of each set, or a note for a set without one.
 func (b *builder) curves() {
 	b.doc.Curves = []curve{}
-	for i, s := range b.sets {
+	for i, s := range slices.Backward(b.sets) {
 		capacity, err := analyze.CapacityOf(s, analyze.CapacityOptions{Objective: b.Objective})
 		if err != nil {
 			b.doc.Notes = append(b.doc.Notes, fmt.Sprintf("%s: %v", b.doc.Sets[i].Name, err))

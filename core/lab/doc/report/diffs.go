@@ -32,11 +32,9 @@ func (b *builder) diffs() {
 			if err := history.Accept(report); err != nil {
 				report.Notes = append(report.Notes, printable.Text(err.Error()))
 			}
-			for _, v := range []compare.Verdict{compare.Worse, compare.Better, compare.Same,
-				compare.Ambiguous, compare.Incomparable} {
-				if n := report.Count(v); n > 0 {
-					d.Verdicts = append(d.Verdicts, verdictCount{v, n})
-				}
+			for row, c := range report.Rows() {
+				d.Changes = append(d.Changes, diffChange{c.Metric, c.Verdict,
+					row < len(report.Transports), d.cellsOf(row)})
 			}
 		}
 		b.doc.Diffs = append(b.doc.Diffs, d)
@@ -63,8 +61,24 @@ func (b *builder) cellsOf(at int, changes []compare.Change) []int {
 	return cells
 }
 
-// changeList shows the changes of one metric between two sets, the largest first.
+// cellsOf returns the new cells of a row of the report.
+func (d *diff) cellsOf(row int) (cells []int) {
+	if at := row - len(d.Report.Transports); at >= 0 {
+		return d.Cells[at : at+1]
+	}
+	of := &d.Report.Transports[row]
+	for i := range d.Report.Changes {
+		if c := &d.Report.Changes[i]; c.Transport == of.Transport && c.Metric == of.Metric {
+			cells = append(cells, d.Cells[i])
+		}
+	}
+	return cells
+}
+
+// changeList shows the changes of one metric between two sets: those of transports over all loads,
+// and then those of cells, the largest first.
 type changeList struct {
+	Diff              int // the comparison
 	Old, New, Refused string
 	Number            int      // of the later set, in the first list of a comparison
 	Sides             []string // what both are, in the first list of a comparison
@@ -78,7 +92,7 @@ type changeList struct {
 }
 
 type changeRow struct {
-	Cell            int
+	Cells           []int // several of a change over all loads
 	Label           string
 	X, Low, Width   float64 // percent
 	HasInterval     bool
@@ -93,10 +107,11 @@ const changesShown = 50
 // changeLists returns one list per metric of each comparison.
 func (b *builder) changeLists() []changeList {
 	var lists []changeList
-	for _, d := range b.doc.Diffs {
+	for at, d := range b.doc.Diffs {
 		old, new := b.doc.Sets[d.Old].Name, b.doc.Sets[d.New].Name
 		if d.Report == nil {
-			lists = append(lists, changeList{Number: d.New, Old: old, New: new, Refused: d.Refused})
+			lists = append(lists, changeList{Diff: at, Number: d.New, Old: old, New: new,
+				Refused: d.Refused})
 			continue
 		}
 		var metrics []string
@@ -109,8 +124,8 @@ func (b *builder) changeLists() []changeList {
 			return slices.Index(b.Compare.Metrics, x) - slices.Index(b.Compare.Metrics, y)
 		})
 		for i, metric := range metrics {
-			l := changesOf(d, metric)
-			l.Old, l.New = old, new
+			l := changesOf(&d, metric)
+			l.Diff, l.Old, l.New = at, old, new
 			if i == 0 {
 				l.Number, l.Sides = d.New, []string{
 					printable.Text(old + ": " + d.Report.OldSide.String()),
@@ -125,12 +140,11 @@ func (b *builder) changeLists() []changeList {
 
 // changesOf draws the changes of one metric on a logarithmic axis, on which half and double have
 // the same distance from no change.
-func changesOf(d diff, metric string) changeList {
+func changesOf(d *diff, metric string) changeList {
 	l := changeList{Metric: metric}
 	var shown []int
-	reach := math.Log1p(0.1)
-	for i := range d.Report.Changes {
-		c := &d.Report.Changes[i]
+	reach, changes := math.Log1p(0.1), d.Report.Rows()
+	for i, c := range changes {
 		if c.Metric != metric {
 			continue
 		}
@@ -162,7 +176,7 @@ func changesOf(d diff, metric string) changeList {
 	}
 	slices.SortFunc(l.Ticks, func(a, b cellpage.Tick) int { return cmp.Compare(a.X, b.X) })
 	for _, i := range shown {
-		l.Rows = append(l.Rows, rowOf(&d.Report.Changes[i], d.Cells[i], at))
+		l.Rows = append(l.Rows, rowOf(changes[i], d.cellsOf(i), at))
 	}
 	return l
 }
@@ -178,9 +192,17 @@ func farFrom(ticks []cellpage.Tick, x float64) bool {
 	return !slices.ContainsFunc(ticks, func(t cellpage.Tick) bool { return math.Abs(t.X-x) < 9 })
 }
 
-func rowOf(c *compare.Change, cell int, at func(float64) float64) changeRow {
+// Cell returns the number of the only cell, or -1.
+func (r changeRow) Cell() int {
+	if len(r.Cells) == 1 {
+		return r.Cells[0]
+	}
+	return -1
+}
+
+func rowOf(c *compare.Change, cells []int, at func(float64) float64) changeRow {
 	r := changeRow{
-		Cell: cell, Label: c.Cell, Change: format.Percent(c.Change),
+		Cells: cells, Label: c.Cell, Change: format.Percent(c.Change),
 		Between: format.Percents(c.Low, c.High),
 		Verdict: string(c.Verdict), Class: strings.ToLower(string(c.Verdict)), Note: c.Note, X: -1,
 	}

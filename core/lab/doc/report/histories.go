@@ -58,7 +58,7 @@ type historyPoint struct {
 type historyMark struct {
 	historyTick
 	Verb, Class string
-	// Diff is the number of the comparison of the first set with the one after the change, or 0.
+	// Diff is the number of the set after the change, in the comparison with the one before, or 0.
 	Diff int
 }
 

@@ -3,6 +3,7 @@ package report
 import (
 	"hash/fnv"
 	"io"
+	"slices"
 
 	"transportbench/core/lab/doc/report/cellpage"
 	"transportbench/core/lab/doc/report/replays"
@@ -52,6 +53,13 @@ type document struct {
 	// Grid has the shares at which spectra are read, and Ticks are those of their axis.
 	Grid  []cellpage.Tick `json:"grid"`
 	Ticks []cellpage.Tick `json:"ticks"`
+}
+
+// NewestFirst returns the sets from the newest to the oldest.
+func (d *document) NewestFirst() []setInfo {
+	sets := slices.Clone(d.Sets)
+	slices.Reverse(sets)
+	return sets
 }
 
 // stack is one kind of breakdown: means in ns.
@@ -209,8 +217,8 @@ type point struct {
 
 // diff is the comparison of two of the report's sets.
 type diff struct {
-	Old   int    `json:"-"`
-	New   int    `json:"-"`
+	Old   int    `json:"old"`
+	New   int    `json:"new"`
 	Sides string `json:"sides"` // names of both
 	// Refused is why the sets were not compared.
 	Refused string          `json:"refused,omitempty"`
@@ -218,11 +226,14 @@ type diff struct {
 	Report  *compare.Report `json:"-"`
 	// Cells has the number of the new cell of each change, or -1.
 	Cells []int `json:"-"`
-	// Verdicts count the changes by verdict.
-	Verdicts []verdictCount `json:"verdicts,omitempty"`
+	// Changes are the rows of the report, which the script counts.
+	Changes []diffChange `json:"changes,omitempty"`
 }
 
-type verdictCount struct {
+type diffChange struct {
+	Metric  string          `json:"metric"`
 	Verdict compare.Verdict `json:"verdict"`
-	Count   int             `json:"count"`
+	// Over is set if the change is that of a transport over all its loads.
+	Over  bool  `json:"over,omitempty"`
+	Cells []int `json:"cells"` // the new cells; -1 for one that is not known
 }

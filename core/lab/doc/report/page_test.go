@@ -419,11 +419,19 @@ func TestSeveralSetsInBrowser(t *testing.T) {
 		eval[int](b, `document.querySelectorAll("#changes .bar-row[data-c]").length`))
 	require.Regexp(t, `v1 → v2: 108 AMBIGUOUS of 108 comparisons`,
 		eval[string](b, `document.querySelector(".changed").innerText`))
+	require.Equal(t, "v2, v1", eval[string](b,
+		`[...document.querySelectorAll(".meta .set")].map((s) => s.textContent).join(", ")`))
+	require.Regexp(t, `^v2`, eval[string](b, `document.querySelector("#heat caption").innerText`))
+	b.do(chromedp.Click(`#filters input[name=series][value="0"]`))
+	b.await(`/v1 → v2: (\d+) AMBIGUOUS of \1 comparisons/.exec(
+		document.querySelector(".changed").innerText)?.[1] < 108`)
+	b.do(chromedp.Click(`#reset`))
 	eval[bool](b, everyFold)
 	b.await(`document.querySelector("#changes-table tbody tr") !== null`)
 	b.do(chromedp.Click(`#filters input[name=sets][value="0"]`))
 	b.await(`document.getElementById("shown").textContent === "30 of 60 cells"`)
 	require.Equal(t, 12, eval[int](b, fastestRows))
+	require.Zero(t, eval[int](b, `document.querySelectorAll(".changed").length`))
 	b.do(chromedp.EmulateViewport(390, 800))
 	b.await(
 		`window.innerWidth === 390 && [...document.querySelectorAll("#main .uplot canvas")].every((u) => u.getBoundingClientRect().right <= 390)`)

@@ -220,11 +220,12 @@ func (b *builder) calibrationsOf(sets ...*set.Set) []calibration.Found {
 	return b.Calibrations(sets...)
 }
 
-// number numbers the cells.
+// number numbers the cells, those of the newest set first.
 func (b *builder) number() {
 	lists := make([][]set.Cell, len(b.sets))
-	for i, s := range b.sets {
-		b.first = append(b.first, len(b.cells))
+	b.first = make([]int, len(b.sets))
+	for i, s := range slices.Backward(b.sets) {
+		b.first[i] = len(b.cells)
 		for c := range s.Cells {
 			b.cells = append(b.cells, &s.Cells[c])
 		}
@@ -271,7 +272,8 @@ func (b *builder) describe() {
 			*list = append(*list, text)
 		}
 	}
-	for i, s := range b.sets {
+	b.doc.Sets = make([]setInfo, len(b.sets))
+	for i, s := range slices.Backward(b.sets) {
 		for _, tool := range s.Tools() {
 			add(&versions, tool.Version)
 		}
@@ -289,7 +291,7 @@ func (b *builder) describe() {
 				}
 			}
 		}
-		b.doc.Sets = append(b.doc.Sets, setInfo{b.names[i]})
+		b.doc.Sets[i] = setInfo{b.names[i]}
 	}
 	b.doc.Machine = cmp.Or(strings.Join(machines, "; "), "an unknown machine")
 	b.doc.Version = strings.Join(versions, ", ")

@@ -240,7 +240,7 @@ func TestChangesOnTheAxis(t *testing.T) {
 	d := diff{Report: &compare.Report{Basis: compare.Basis{Floor: 0.02},
 		Changes: []compare.Change{change(1, 0.9, 1.1), change(-0.5, -0.6, -0.4)}},
 		Cells: []int{0, 1}}
-	l := changesOf(d, "m")
+	l := changesOf(&d, "m")
 	require.InDelta(t, 50, l.Zero, 1e-9)
 	require.InDelta(t, 100, l.Rows[0].X+l.Rows[1].X, 1e-9)
 	require.Greater(t, l.Rows[0].X, 85.0)
@@ -267,6 +267,9 @@ func TestTransportsBeforeTheChanges(t *testing.T) {
 	rows := fmt.Sprint(list[0].Table.Rows)
 	require.Contains(t, rows, "shm echo")
 	require.NotContains(t, rows, "all of")
+	drawn := changesOf(&b.doc.Diffs[0], "m").Rows
+	require.Len(t, drawn, 3, "the drawing has those over all loads, too")
+	require.Equal(t, "all of shm", drawn[0].Label)
 }
 
 // Names from result files are never markup.

@@ -134,7 +134,7 @@ function trustList(shown) {
   const margins = [...new Set(shown.map((r) => r.lead))].reverse(); // that of the newest set first
   const led = margins.map((lead) => {
     const of = shown.filter((r) => r.lead === lead), ranked = visibleLoads(of);
-    const sets = margins.length > 1 ? " of " + listed([...new Set(of.map((r) => report.doc.sets[r.set].name))]) : "";
+    const sets = margins.length > 1 ? " of " + listed([...new Set(ranked.map((l) => report.doc.sets[l.set].name))].reverse()) : "";
     return ranked.length ? [el("strong", {}, `${ranked.filter(leads).length} of ${count(ranked.length, "load")}`), `${sets} with a clear best: it leads all others by more than ${lead}`] : null;
   });
   const lines = [
@@ -145,14 +145,16 @@ function trustList(shown) {
   return el("ul", { class: "trust-list" }, lines.filter(Boolean).map((l) => el("li", {}, l.filter(Boolean))));
 }
 
-// changesInShort counts the verdicts of each comparison, over all its cells.
+// changesInShort counts the verdicts of each comparison of shown sets over the visible cells.
 function changesInShort() {
-  const d = report.doc;
-  if (!d.diffs.length) return [];
+  const verdicts = (list) => ["WORSE", "BETTER", "SAME", "AMBIGUOUS", "INCOMPARABLE"].map((v) => [v, list.filter((c) => c.verdict === v).length]).filter(([, n]) => n)
+    .flatMap(([v, n], i) => [i ? ", " : "", el("span", { class: "verdict " + v.toLowerCase() }, `${n} ${v}`)]);
   const line = (x) => {
     if (x.refused) return [x.sides + ": ", el("span", { class: "warning" }, "not compared: "), x.refused];
-    const list = x.verdicts || [], all = list.reduce((n, v) => n + v.count, 0);
-    return [x.sides + ": ", ...list.flatMap((v, i) => [i ? ", " : "", el("span", { class: "verdict " + v.verdict.toLowerCase() }, `${v.count} ${v.verdict}`)]), ` of ${count(all, "comparison")} (`, el("a", { href: "#changes" }, "each change"), ")"];
+    const shown = (x.changes || []).filter((c) => allVisible(c.cells)), over = shown.filter((c) => c.over), cells = shown.filter((c) => !c.over);
+    if (!shown.length) return null;
+    return [x.sides + ": ", ...(over.length ? [...verdicts(over), " of transports over all loads; "] : []), ...verdicts(cells), ` of ${count(cells.length, "comparison")} (`, el("a", { href: "#changes" }, "each change"), ")"];
   };
-  return [el("h3", {}, "What changed"), el("ul", { class: "trust-list changed" }, d.diffs.map((x) => el("li", {}, line(x))))];
+  const lines = report.doc.diffs.filter(comparesShown).map(line).filter(Boolean);
+  return lines.length ? [el("h3", {}, "What changed"), el("ul", { class: "trust-list changed" }, lines.map((l) => el("li", {}, l)))] : [];
 }

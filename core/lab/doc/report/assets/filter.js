@@ -66,25 +66,46 @@ function applyFilter() {
   const maps = [...document.querySelectorAll("#heat figure")];
   for (const map of maps) map.hidden = !map.querySelector("tbody tr:not([hidden])");
   document.getElementById("heat-none").hidden = maps.some((map) => !map.hidden);
+  for (const e of document.querySelectorAll("#main [data-cells]")) e.classList.toggle("off", !allVisible(JSON.parse(e.dataset.cells.replaceAll(" ", ","))));
   for (const list of document.querySelectorAll("[data-bars]")) {
-    list.hidden = list.querySelector("[data-c]") !== null && !list.querySelector("[data-c]:not(.off)");
+    list.hidden = (list.querySelector("[data-c]") !== null && !list.querySelector("[data-c]:not(.off)")) || (list.dataset.diff !== undefined && !comparesShown(report.doc.diffs[list.dataset.diff]));
+    countMore(list);
     shorten(list);
   }
   document.getElementById("shown").textContent = `${shownCells.length} of ${count(report.doc.cells.label.length, "cell")}`;
 }
 
-// shorten shows only the first bars of a long list until the reader asks for all.
+// comparesShown reports whether both sets of a comparison are shown.
+function comparesShown(diff) { return filter.sets.has(diff.old) && filter.sets.has(diff.new); }
+
+// allVisible reports whether a change is one of visible cells only. A cell that is not known counts as visible.
+function allVisible(cells) { return cells.every((c) => c < 0 || visible(c)); }
+
+// countMore counts the visible rows that a list leaves to its table.
+function countMore(list) {
+  const more = list.querySelector(".more-rows"), { diff, metric, stack } = list.dataset;
+  if (!more) return;
+  const all = diff === undefined ? report.doc.tables.stacks[stack].table.cells.filter(visible) : report.doc.diffs[diff].changes.filter((c) => c.metric === metric && allVisible(c.cells));
+  more.textContent = all.length - list.querySelectorAll(".bar-row:not(.ticks, .off)").length;
+  more.parentElement.hidden = more.textContent === "0";
+}
+
+// shorten shows only the first bars of a long list until the reader asks for all. Of a list by load it shows
+// whole loads, and all of the newest set.
 function shorten(list) {
   const barsAtOnce = Number(list.dataset.bars) || 15;
   const rows = [...list.querySelectorAll(".bar-row[data-c]:not(.off)")], all = list.dataset.all === "yes";
-  rows.forEach((row, i) => row.classList.toggle("rest", !all && i >= barsAtOnce));
+  const load = (row) => row.closest(".load"), set = (row) => report.doc.cells.set[row.dataset.c];
+  let first = barsAtOnce;
+  while (first < rows.length && load(rows[first]) && (load(rows[first]) === load(rows[first - 1]) || set(rows[first]) === set(rows[0]))) first++;
+  rows.forEach((row, i) => row.classList.toggle("rest", !all && i >= first));
   list.querySelector(".more-bars")?.remove();
-  if (rows.length <= barsAtOnce) return;
+  if (rows.length <= first) return;
   list.append(el("button", { type: "button", class: "more-bars", onclick: () => {
     list.dataset.all = all ? "no" : "yes";
     shorten(list);
     list.querySelector(".more-bars").focus();
-  } }, all ? `only the first ${barsAtOnce}` : `all ${rows.length}`));
+  } }, all ? `only the first ${first}` : `all ${rows.length}`));
 }
 
 function drawFilters(changed) {

@@ -95,7 +95,8 @@ function drawTables() {
     host.append(more);
   });
   put("phases-table", ...t.stacks.map(fold("stack")));
-  put("changes-table", ...t.changes.map(fold("diff")));
+  const compared = d.diffs.filter((x) => !x.refused);
+  put("changes-table", ...t.changes.map(fold("diff")).filter((_, i) => comparesShown(compared[i])));
   put("curve-notes", ...d.notes?.length ? [el("details", {}, el("summary", {}, count(d.notes.length, "load") + " without a curve"), el("ul", { class: "notes" }, d.notes.slice(0, 100).map((t) => el("li", {}, t))))] : []);
   const findings = el("div");
   if (t.findings.groups?.some((g) => g.some(visible))) fillTable(findings, t.findings, (row, i) => {
