@@ -408,6 +408,10 @@ func DiffSummary(r *compare.Report) string {
 			"\n%s with too few repeats for a verdict among %s: %d on each side are needed",
 			format.Count(n, "change"), format.Count(r.Tests, "test"), r.Needed())
 	}
+	if n := r.StatesApart(); n > 0 {
+		text += fmt.Sprintf("\n%s with %s for a verdict", format.Count(n, "change"),
+			compare.FewWindows)
+	}
 	if t := r.Thresholds; t.TooLittle > 0 {
 		text += fmt.Sprintf("\n%d of %s of thresholds could not fail, whatever the change: too "+
 			"few repeats, or several of a launch; %d launches on each side are needed",
@@ -443,13 +447,13 @@ func seen(r *compare.Report) string {
 	}
 	of := s.Cell + " " + s.Metric
 	if s.None == s.Tests {
-		return fmt.Sprintf("no change %s: too few repeats", what)
+		return fmt.Sprintf("no change %s: %s", what, s.Why)
 	}
 	size := func(change float64) string { return strings.TrimPrefix(format.Percent(&change), "+") }
 	text := fmt.Sprintf("smallest change %s: %s in half of %s, at most %s", what,
 		size(s.Median), format.Count(s.Tests-s.None, "test"), size(s.Largest))
 	if s.None > 0 {
-		return fmt.Sprintf("%s; none in %d more, the first of %s", text, s.None, of)
+		return fmt.Sprintf("%s; none in %d more, the first of %s: %s", text, s.None, of, s.Why)
 	}
 	return fmt.Sprintf("%s (%s)", text, of)
 }
@@ -512,7 +516,7 @@ func Ranking(r *compare.Ranking) *doc.Doc {
 	}
 	t := doc.NewTable("cell", "metric", "winner", "best", ">by", ">interval", ">p (Holm)").Wrap(16,
 		"cell").Drop("p (Holm)", "best", "by", "winner")
-	undecided, tooLittle := 0, 0
+	undecided, tooLittle, statesApart := 0, 0, 0
 	for _, group := range r.Groups {
 		winner := group.Leader
 		if winner == "" {
@@ -521,6 +525,9 @@ func Ranking(r *compare.Ranking) *doc.Doc {
 		}
 		if group.TooLittle {
 			tooLittle++
+		}
+		if group.StatesApart {
+			statesApart++
 		}
 		first, second := group.List[0], group.List[1]
 		best := strings.TrimSpace(first.Value + " " + format.Value(first.Metric) + " " +
@@ -532,8 +539,13 @@ func Ranking(r *compare.Ranking) *doc.Doc {
 	out.Line("%s, %d undecided (alpha %g over %s of all pairs against leads of %s; intervals at "+
 		"the adjusted level)", format.Count(len(r.Groups), "comparison"), undecided, r.Alpha,
 		format.Count(r.Tests, "test"), margins(r.Floor, r.Same))
-	if tooLittle > 0 {
-		out.Line("%d of them have too few repeats to be decided", tooLittle)
+	for _, few := range []struct {
+		n    int
+		what string
+	}{{tooLittle, compare.FewRepeats}, {statesApart, compare.FewWindows}} {
+		if few.n > 0 {
+			out.Line("%s with %s to be decided", format.Count(few.n, "comparison"), few.what)
+		}
 	}
 	out.Gap()
 	out.Add(t)
@@ -547,7 +559,7 @@ func Ranking(r *compare.Ranking) *doc.Doc {
 		out.Note("%s %s: %s", group.Cell, group.Metric, lettersOf(group))
 	}
 	out.Line("groups: values without a letter in common differ significantly; ? has too few " +
-		"repeats; 2x: the best is twice as good")
+		"repeats, or windows in the same states of the machine; 2x: the best is twice as good")
 	out.Gap()
 	for _, d := range r.Across {
 		out.Remark("compared across different " + d.String())

@@ -60,3 +60,20 @@ func TestRankingFitsATerminal(t *testing.T) {
 		require.Contains(t, out.String(), "2.20x to 2.20x", width)
 	}
 }
+
+// Too few windows in the same states of the machine are no tie, and no lack of repeats.
+func TestStatesApart(t *testing.T) {
+	var out bytes.Buffer
+	write(&out, Ranking(&compare.Ranking{Groups: []compare.Candidates{{Cell: "echo",
+		Metric: result.Throughput, StatesApart: true,
+		List: []compare.Candidate{{Value: "shm"}, {Value: "sockets"}}}}}))
+	require.Contains(t, out.String(),
+		"\n1 comparison with too few windows in the same states of the machine to be decided\n")
+	require.Contains(t, out.String(), "echo throughput: shm ?, sockets ?\n")
+
+	text := DiffSummary(&compare.Report{Changes: []compare.Change{{StatesApart: true}},
+		Seen: compare.Seen{Tests: 1, None: 1, Why: compare.FewWindows}})
+	require.Contains(t, text,
+		"\n1 change with too few windows in the same states of the machine for a verdict\n")
+	require.Contains(t, text, "found: too few windows in the same states of the machine")
+}

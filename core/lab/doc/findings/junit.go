@@ -68,7 +68,9 @@ func junitChange(r *compare.Report, c *compare.Change, thresholds bool) doc.Case
 	case c.Verdict == compare.Incomparable:
 		one.Skipped = &doc.Problem{Message: c.Note}
 	case c.TooLittle && !thresholds:
-		one.Skipped = &doc.Problem{Message: "too few repeats for a verdict"}
+		one.Skipped = &doc.Problem{Message: compare.FewRepeats + " for a verdict"}
+	case c.StatesApart && !thresholds:
+		one.Skipped = &doc.Problem{Message: compare.FewWindows + " for a verdict"}
 	}
 	if c.Change != nil {
 		old, new := medians(c)

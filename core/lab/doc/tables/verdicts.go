@@ -72,9 +72,13 @@ func outcomeOf(group *compare.Candidates, floor float64) string {
 	switch {
 	case group.Leader != "":
 		return fmt.Sprintf("%s has the best %s%s", group.Leader, group.Metric, lead)
-	case group.TooLittle:
-		return fmt.Sprintf("%s is first in %s%s; too few repeats to be certain", first.Value,
-			group.Metric, lead)
+	case group.TooLittle || group.StatesApart:
+		few := compare.FewRepeats
+		if group.StatesApart {
+			few = compare.FewWindows
+		}
+		return fmt.Sprintf("%s is first in %s%s; %s to be certain", first.Value, group.Metric,
+			lead, few)
 	}
 	equal := []string{first.Value}
 	for _, candidate := range group.List[1:] {

@@ -46,7 +46,10 @@ func TestVerdicts(t *testing.T) {
 	require.Equal(t,
 		"undecided between shm, erpc and ofi; more repeats may show a 12.6% lead",
 		outcomeOf(&group, 0.126))
-	group.TooLittle = true
+	group.StatesApart = true
+	require.Equal(t, "shm is first in throughput, 1.20x better than erpc; too few windows in the "+
+		"same states of the machine to be certain", outcomeOf(&group, 0.126))
+	group.TooLittle, group.StatesApart = true, false
 	require.Equal(t,
 		"shm is first in throughput, 1.20x better than erpc; too few repeats to be certain",
 		outcomeOf(&group, 0.126))

@@ -44,8 +44,10 @@ type Candidates struct {
 	// Leader is the first value if it is significantly better than each other one, by more than the
 	// floor, else empty. It is then alone in group a.
 	Leader string `json:"winner"`
-	// TooLittle is set if there are too few repeats for any value to lead.
-	TooLittle bool `json:"too_little,omitempty"`
+	// TooLittle is set if there are too few repeats for any value to lead, and StatesApart if there
+	// are too few windows in the same states of the machine.
+	TooLittle   bool `json:"too_little,omitempty"`
+	StatesApart bool `json:"states_apart,omitempty"`
 	// Pairs has the test of each pair of values, those with the first value first.
 	Pairs []Pair `json:"pairs"`
 	// changes are those from each value to each better one, in the order of [letters.Pairs].
@@ -80,7 +82,8 @@ type Candidate struct {
 	State  string        `json:"state,omitempty"`
 	// Group has a letter for each group of values that it belongs to. The values of a group cannot
 	// be told apart; values without a letter in common can, by more than the floor. Group is empty
-	// if there are too few repeats to compare the value with the best, which is no tie.
+	// if there are too few repeats, or windows in the same states of the machine, to compare the
+	// value with the best, which is no tie.
 	Group string `json:"group"`
 	// Lead is the best over this value minus 1, absent for the best itself: the ratio of the
 	// medians, with several states of the machine that of the levels which the order is by. No
@@ -406,8 +409,9 @@ func (g *Candidates) judge() {
 			c.High, c.PHolm
 		candidate.Verdict, candidate.Note, candidate.States = c.Verdict, c.Note, c.States
 		g.TooLittle = g.TooLittle || c.TooLittle
-		tooLittle[worse] = c.TooLittle
-		tooLittle[0] = tooLittle[0] && c.TooLittle
+		g.StatesApart = g.StatesApart || c.StatesApart
+		tooLittle[worse] = c.TooLittle || c.StatesApart
+		tooLittle[0] = tooLittle[0] && tooLittle[worse]
 		leads = leads && c.Verdict == Better
 	}
 	for i, group := range letters.Of(apart) {

@@ -484,6 +484,8 @@ func judge(changes []Change, o Options, share float64) {
 			c.Verdict = verdict(c, o)
 			c.explain(level[i])
 			c.withholdForClock(o)
+		} else if c.Verdict == Ambiguous && len(c.blocks) == 0 { // no state in common
+			c.explain(level[i])
 		}
 		return nil
 	})
@@ -549,7 +551,7 @@ func (c *Change) withholdForClock(o Options) {
 	if !counts && c.step <= floor*median || change >= floor*median+c.step {
 		return
 	}
-	c.Verdict, c.TooLittle = Ambiguous, false
+	c.Verdict, c.TooLittle, c.StatesApart = Ambiguous, false, false
 	beyond := ""
 	if change >= c.step {
 		beyond = format.Share(floor) + " and "
@@ -559,16 +561,34 @@ func (c *Change) withholdForClock(o Options) {
 			"is no verdict", c.Metric, beyond, c.step))
 }
 
-// explain sets TooLittle, or adds a note, if too few windows rather than noise kept a change from a
-// verdict: no outcome could have been significant at its level.
+// What a change has too few of if no outcome could have been significant.
+const (
+	FewRepeats = "too few repeats"
+	FewWindows = "too few windows in the same states of the machine"
+)
+
+// explain sets TooLittle or StatesApart if too few windows rather than noise kept a change from a
+// verdict.
 func (c *Change) explain(level float64) {
-	switch {
-	case c.Verdict != Ambiguous || c.Better == result.None || c.blocks.SmallestP() < level:
-	case len(c.States) == 0 || ranktest.SmallestP(c.Old.N, c.New.N) >= level:
-		c.TooLittle = true
-	default:
-		c.AddNote("too few windows in the same states of the machine for a verdict")
+	if c.Verdict != Ambiguous || c.Better == result.None {
+		return
 	}
+	few := c.few(level)
+	c.TooLittle, c.StatesApart = few == FewRepeats, few == FewWindows
+	if c.StatesApart && len(c.blocks) > 0 {
+		c.AddNote(FewWindows + " for a verdict")
+	}
+}
+
+// few returns what there are too few of for any outcome to be significant at a level, or "".
+func (c *Change) few(level float64) string {
+	switch {
+	case c.blocks.SmallestP() < level:
+		return ""
+	case len(c.States) == 0 || ranktest.SmallestP(c.Old.N, c.New.N) >= level:
+		return FewRepeats
+	}
+	return FewWindows
 }
 
 // Needed returns how many repeats each side needs for one of the report's tests to be significant.

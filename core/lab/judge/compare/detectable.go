@@ -22,12 +22,15 @@ type Seen struct {
 	// Cell and Metric are those of the largest, or of the first test that could not have found any.
 	Cell   string `json:"cell,omitempty"`
 	Metric string `json:"metric,omitempty"`
+	// Why is the reason why that test could not have found any.
+	Why string `json:"why,omitempty"`
 }
 
 // detectable is the change that a test could have found.
 type detectable struct {
 	cell, metric string
 	change       *float64 // a share above 0; nil if there is no such change
+	why          string   // there is none
 	decided      bool     // the test did find a change
 }
 
@@ -51,18 +54,34 @@ func (r *Report) detectableChanges(o Options) (list []detectable) {
 		if c.Scheduled || c.Better == result.None || c.Change == nil {
 			continue
 		}
-		list = append(list, detectable{c.Cell, c.Metric, c.Detectable, c.Verdict == Better ||
-			c.Verdict == Worse})
+		list = append(list, detectable{c.Cell, c.Metric, c.Detectable, c.why(level),
+			c.Verdict == Better || c.Verdict == Worse})
 	}
 	return list
 }
 
 func (t *thresholdTest) detectable(alpha float64) detectable {
-	d := detectable{cell: t.change.Cell, metric: t.change.Metric}
+	d := detectable{cell: t.change.Cell, metric: t.change.Metric, why: t.change.why(alpha)}
 	if t.change.P != nil {
 		d.change = t.change.findable(t.limit, t.above, alpha)
 	}
 	return d
+}
+
+// why returns why a test at a level could not have found any change, if it could not.
+func (c *Change) why(level float64) string {
+	few := c.few(level)
+	switch {
+	case c.moved:
+		return "the machine moved too far between the sets"
+	case few == FewWindows:
+		return few
+	case c.OneLaunch:
+		return "several repeats of a launch"
+	case few == "" && c.P == nil:
+		return "the cell was disturbed"
+	}
+	return FewRepeats
 }
 
 // findable returns the size of the smallest change that is significantly above the limit, or below
@@ -93,7 +112,7 @@ func seen(list []detectable) Seen {
 		switch {
 		case d.change == nil:
 			if s.None++; s.None == 1 {
-				s.Cell, s.Metric = d.cell, d.metric
+				s.Cell, s.Metric, s.Why = d.cell, d.metric, d.why
 			}
 		default:
 			if sizes = append(sizes, *d.change); s.None == 0 && *d.change > s.Largest {

@@ -95,6 +95,6 @@ func TestNothingDetectable(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, report.Changes[0].Detectable)
 	require.Equal(t, Seen{Tests: 1, None: 1, Cell: report.Changes[0].Cell,
-		Metric: result.Throughput}, report.Seen)
+		Metric: result.Throughput, Why: FewRepeats}, report.Seen)
 	require.Equal(t, 1, report.Unseen(100))
 }

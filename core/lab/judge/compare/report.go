@@ -98,9 +98,11 @@ type Change struct {
 	P       *float64 `json:"p,omitempty"`
 	PHolm   *float64 `json:"p_holm,omitempty"`
 	Verdict Verdict  `json:"verdict"`
-	// TooLittle is set if there are too few repeats for a verdict.
-	TooLittle bool   `json:"too_little,omitempty"`
-	Note      string `json:"note,omitempty"`
+	// TooLittle is set if there are too few repeats for a verdict. StatesApart is set instead if
+	// there are enough, but too few windows in the same states of the machine.
+	TooLittle   bool   `json:"too_little,omitempty"`
+	StatesApart bool   `json:"states_apart,omitempty"`
+	Note        string `json:"note,omitempty"`
 	// Accepted is set if somebody has accepted that the change is Worse.
 	Accepted *Acceptance `json:"accepted,omitempty"`
 
@@ -267,6 +269,12 @@ func (r *Report) Accepted() int {
 // TooLittle returns how many changes have too few repeats for a verdict.
 func (r *Report) TooLittle() int {
 	return count(r.Changes, func(c *Change) bool { return c.TooLittle })
+}
+
+// StatesApart returns how many changes have too few windows in the same states of the machine for a
+// verdict.
+func (r *Report) StatesApart() int {
+	return count(r.Changes, func(c *Change) bool { return c.StatesApart })
 }
 
 func count(changes []Change, is func(*Change) bool) (n int) {

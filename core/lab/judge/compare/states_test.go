@@ -202,6 +202,15 @@ func TestVerdictsNeedCommonStates(t *testing.T) {
 	require.Equal(t,
 		"no state of the machine in common: near 10 and 0 windows, far 0 and 10 windows", c.Note)
 	require.False(t, c.TooLittle)
+	require.True(t, c.StatesApart)
+
+	// Nor is it a tie: neither has a letter.
+	far.Config["transport"] = "erpc"
+	ranking, err := Along(newSet(near, far), "transport", Defaults())
+	require.NoError(t, err)
+	require.True(t, ranking.Groups[0].StatesApart)
+	require.Empty(t, ranking.Groups[0].List[0].Group+ranking.Groups[0].List[1].Group)
+	far.Config["transport"] = near.Config["transport"]
 
 	// One window in common decides nothing, and the note says so.
 	near.Windows[0].DistanceBefore, near.Windows[0].DistanceAfter = 300, 300
@@ -209,6 +218,12 @@ func TestVerdictsNeedCommonStates(t *testing.T) {
 	require.Equal(t, Ambiguous, c.Verdict)
 	require.Contains(t, c.Note,
 		"only 1 of 10 and 10 of 10 windows are in states of the machine that both sides had")
+	for i := range far.Windows {
+		far.Windows[i].Launch = 0
+	}
+	report, err := Diff(newSet(near), newSet(far), Defaults())
+	require.NoError(t, err)
+	require.Equal(t, FewWindows, report.Seen.Why, "10 repeats a side are enough")
 
 	// Without readings on one side nothing can be divided.
 	c = one(t, newSet(without(near)), newSet(m.side(10, 0.5, 1e6, 0.2, 0.01)), Defaults())
@@ -221,7 +236,7 @@ func TestVerdictsNeedCommonStates(t *testing.T) {
 	other.Environments[0].Identity["cpu"] = "another"
 	o := Defaults()
 	o.Across = []string{"cpu"}
-	report, err := Diff(newSet(m.side(10, 0.5, 1e6, 0.2, 0.01)), other, o)
+	report, err = Diff(newSet(m.side(10, 0.5, 1e6, 0.2, 0.01)), other, o)
 	require.NoError(t, err)
 	require.Empty(t, report.States)
 	require.Contains(t, report.Notes,
@@ -418,6 +433,7 @@ func TestTooFewWindowsInTheSameStates(t *testing.T) {
 	c := one(t, newSet(old), newSet(new), o)
 	require.Equal(t, Ambiguous, c.Verdict)
 	require.False(t, c.TooLittle)
+	require.True(t, c.StatesApart)
 	require.Contains(t, c.Note, "too few windows in the same states of the machine for a verdict")
 }
 

@@ -44,7 +44,7 @@ function transportOf(cell) { return report.doc.series[report.doc.cells.series[ce
 function listed(names) { return names.length > 3 * rowsInShort ? `${names.length} loads` : names.length < 2 ? names.join("") : names.slice(0, -1).join(", ") + " and " + names.at(-1); }
 
 // leads reports whether the first cell of a load has no letter in common with another one.
-function leads(l) { return l.cells[0].group !== "" && l.cells.slice(1).every((c) => ![...c.group].some((g) => l.cells[0].group.includes(g))); }
+function leads(l) { return l.cells[0].group !== "" && l.cells.slice(1).every((c) => c.group !== "" && ![...c.group].some((g) => l.cells[0].group.includes(g))); }
 
 // winnersOf says in a sentence which transport is best under each load.
 function winnersOf(loads, metric) {
@@ -53,7 +53,7 @@ function winnersOf(loads, metric) {
   for (const l of loads) {
     const first = transportOf(l.cells[0].cell);
     if (leads(l)) add(best, first, l.load);
-    else if (!l.cells[0].group) add(rest, `${first} is first, with too few repeats to be certain`, l.load);
+    else if (l.cells.some((c) => !c.group)) add(rest, `${first} is first, with too few repeats, or windows in the same states of the machine, to be certain`, l.load);
     else add(rest, `undecided between ${listed(l.cells.filter((c) => [...c.group].some((g) => l.cells[0].group.includes(g))).map((c) => transportOf(c.cell)))}`, l.load);
   }
   const wins = [...best].map(([transport, list]) => `${transport} has the best ${name} under ${listed(list)}`);
@@ -107,7 +107,7 @@ function rankingFigure(rankings) {
     if (at < 0) return el("td", { class: "right quiet" }, "-");
     const { cell, group, again } = l.cells[at], m = metricOf(cell, metric), about = [labelOf(cell), m.line, d.cells.states[cell]];
     return el("td", { class: "right" + (at === 0 ? " first" : "") + (again ? " quiet" : "") }, el("a", { href: "#cell-" + cell, title: about.filter(Boolean).join("; ") }, m.text.replace(" op/s", "")),
-      el("sup", { title: "cells of a row with a letter in common do not differ significantly; ? has too few repeats" }, group || "?"),
+      el("sup", { title: "cells of a row with a letter in common do not differ significantly; ? has too few repeats, or windows in the same states of the machine" }, group || "?"),
       again ? null : el("span", { class: "limit" }, markOf(cell), " ", d.cells.limit[cell] || "\u00a0"));
   };
   const caption = `Medians of ${rankingTitles[metric] || metric}${metric === "throughput" ? " in op/s" : ""}, the best of each row bold. Transports of a row with a letter in common do not differ significantly. Below, as a multiple of what the bare medium needs for the same load (1 x is the limit).`;
