@@ -307,11 +307,14 @@ func (c *Client) drawAgain(events []transport.Event) {
 	}
 }
 
-// recordBusy records the time of an iteration that began at began and found responses.
+// recordBusy records the time of an iteration that began at began and found responses. It stands
+// for those since the last one that was timed: [loop.GapWatch] looks at the clock more often while
+// iterations are slow.
 func (c *Client) recordBusy(began uint64) {
-	spent := c.clock.Now() - began
-	c.counts.busyTimed++
-	c.counts.busyTicks += spent - min(spent, c.readCost)
+	n, spent := &c.counts, c.clock.Now()-began
+	found := n.polls - n.empty
+	n.busyTicks += (spent - min(spent, c.readCost)) * (found - n.busyTimed)
+	n.busyTimed = found
 	c.Gaps.Work(spent)
 }
 

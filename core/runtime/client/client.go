@@ -145,7 +145,7 @@ type counts struct {
 	samples, latencySum, window uint64 // latencySum and window in ticks
 	found                       uint64 // polls in the window that returned responses
 	inFlight                    uint64 // ticks: calls in flight, integrated over the window
-	// iterations that found responses and were timed, and their time
+	// iterations that found responses, up to the last timed one, and their time by the timed ones
 	busyTimed, busyTicks uint64
 }
 
@@ -462,8 +462,8 @@ func (c *Client) Report(thread record.ThreadReport) record.ClientReport {
 	}
 	r.InFlightNS = c.clock.Nanos(n.inFlight)
 	if n.busyTimed > 0 {
-		r.BusyNS = uint64(float64(c.clock.Nanos(n.busyTicks)) / float64(n.busyTimed) * float64(
-			n.found))
+		r.BusyNS = uint64(float64(c.clock.Nanos(n.busyTicks)) * float64(n.found) /
+			float64(n.busyTimed))
 	}
 	c.Gaps.Report(&r.Thread)
 	r.Silences = c.live.silences.report(n.window, n.ops, c.config.InFlight)

@@ -234,6 +234,14 @@ func TestBusyTimeIsOfTheWindow(t *testing.T) {
 	require.InDelta(t, float64(p.clock.Nanos(n.busyTicks))*perTimed, float64(r.BusyNS),
 		1+perTimed, "both are rounded to nanoseconds")
 
+	// While iterations are slow, more of them are timed: each stands for those since the one before.
+	const slow, fast = 1 << 40, 1 << 10
+	p.counts = counts{polls: 1, found: 1001}
+	p.recordBusy(p.clock.Now() - slow)
+	p.counts.polls += 1000
+	p.recordBusy(p.clock.Now() - fast)
+	require.Less(t, p.Report(record.ThreadReport{}).BusyNS, p.clock.Nanos(3*slow))
+
 	p.readCost = 1 << 40 // as if a reading took all the time
 	r = p.windowOf(t, 1, 100)
 	require.Positive(t, n.busyTimed)
