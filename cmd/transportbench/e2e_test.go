@@ -414,9 +414,9 @@ func TestWitness(t *testing.T) {
 	i := command(t, "run", "--transport", "shm,sockets", "--profile", "pingpong", "--duration",
 		window, "--warmup", "20ms", "--repeats", "1", "--witness")
 	require.Zero(t, i.run(t), i.stderr.String())
-	require.Contains(t, i.stdout.String(), "x witness")
+	require.Contains(t, i.stdout.String(), "x reference tool")
 	require.Contains(t, i.stderr.String(),
-		"shm: no witness: no reference tool measures round trips of shm over memory")
+		"shm: no reference tool: no reference tool measures round trips of shm over memory")
 	for _, r := range i.results(t) {
 		if r.Plugin.Name != "sockets" {
 			continue

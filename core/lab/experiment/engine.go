@@ -117,7 +117,7 @@ func (e *Engine) Run(ctx context.Context, run Run, obs runner.Observer) (*result
 	}
 	r, err := e.Make(ctx, req, obs)
 	if r != nil && r.Witness != nil && r.Witness.Missing != "" {
-		e.noteOnce(fmt.Sprintf("%s: no witness: %s", run.Plugin.Identity.Name, r.Witness.Missing))
+		e.noteOnce(fmt.Sprintf("%s: no reference tool: %s", run.Plugin.Identity.Name, r.Witness.Missing))
 	}
 	return r, explainAddress(err, run.Config, &req, run.Plugin.Info.Roles)
 }
@@ -169,9 +169,9 @@ func (e *Engine) ReadWitness(ctx context.Context, m *transport.Measurement, cpus
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		e.Note(fmt.Sprintf("%s: no witness: %v", m.Name, err))
+		e.Note(fmt.Sprintf("%s: no reference tool: %v", m.Name, err))
 	case missing != "":
-		e.noteOnce("no witness: " + missing)
+		e.noteOnce("no reference tool: " + missing)
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func (e *Engine) impair(req *runner.Request, info transport.Info) error {
 		return wrongNetwork("it joins ranks that this command starts on this host; leave out the " +
 			"hosts or TRANSPORTBENCH_REATTACH")
 	case req.Witness:
-		return wrongNetwork("a witness would not pass it; leave out --witness")
+		return wrongNetwork("a reference tool would not pass it; leave out --witness")
 	}
 	mechanism, err := networkMechanism()
 	switch {

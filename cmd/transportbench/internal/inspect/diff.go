@@ -48,15 +48,15 @@ turns, with the old version's plugins if they were kept (make install keeps the 
 three) or can be built (scripts/old-plugins.sh REVISION).
 
 Results of different versions of the runtime, the measured loop, are compared,
-and a line says what the harness cost in each; --strict refuses them. For versions
+and a line gives the benchmark overhead of each; --strict refuses them. For versions
 on the machine at hand, ab --a plugin-dir=OLD --b plugin-dir=NEW is fairer.
 
 The summary names the changes that the tests could have found. --require-power
 5% exits with 6 if one of them found no change and could not have found one of 5%.
 
 With --along AXIS it compares within one set which transport (or which value of
-another option) wins, by how much, and which ones cannot be told apart: those with
-a letter in common.
+another option) wins, by how much, and which ones do not differ significantly: those
+with a letter in common.
 
 Without --fail-on, a WORSE cell exits with 3, unless bless has accepted it for the new
 set; the notes then say who, and why. With --fail-on, only the thresholds decide,

@@ -24,15 +24,15 @@ func stackCommand(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "stack", Short: "Show what each layer adds, from the medium to a mesh",
 		Args: app.NoArgs,
-		Long: `stack measures the layers of a transport in one go: the bounce of a cache line, the bare
-medium (memory, socket or device), the library or the ring under it, the transport
-without the harness, client-server, mesh-direct and mesh-proxied. It prints the time of a
+		Long: `stack measures the layers of a transport in one go: the round trip of a cache line, the
+bare medium (memory, socket or device), the library or the ring under it, the transport
+without the runtime, client-server, mesh-direct and mesh-proxied. It prints the time of a
 call and what each layer adds, one call at a time and pipelined, and report draws it.
 All is interleaved, so that a drift of the machine adds no layer. The sums compare a call
 with its parts, which are measured apart: what they leave unexplained is said.
 
 A mesh needs a processor for each of four threads. With fewer, threads wait for each
-other, and the layers of the meshes are those of the scheduler.
+other, and the layers of the meshes measure the scheduler.
 
 ` + app.ExitHelp,
 		Example: `  transportbench stack --transport shm

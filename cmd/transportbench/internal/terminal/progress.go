@@ -186,6 +186,9 @@ func stepName(s runner.Status) string {
 	if s.Repeat > 0 {
 		return fmt.Sprintf("repeat %d of %d", s.Repeat, s.Repeats)
 	}
+	if s.Step == runner.StepLaunch {
+		return "process start"
+	}
 	return s.Step
 }
 

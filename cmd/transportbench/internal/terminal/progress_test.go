@@ -54,7 +54,7 @@ func TestPlainProgress(t *testing.T) {
 		p.Progress(s)
 	}
 	p.Close()
-	require.Equal(t, `shm kv: launch
+	require.Equal(t, `shm kv: process start
 shm kv: warmup
 shm kv: repeat 1 of 2
 shm kv: repeat 1 of 2 done, lately 2.60 M op/s, p50 340 ns, p99 1.24 us

@@ -219,11 +219,11 @@ func medians(c *compare.Change) (a, b string) {
 	return in(old), in(new)
 }
 
-// changeInterval formats the interval of a change, with a label if it is within one launch.
+// changeInterval formats the interval of a change, with a label if it is within one process start.
 func changeInterval(c *compare.Change) string {
 	text := format.Percents(c.Low, c.High)
 	if c.OneLaunch && c.Low != nil {
-		text += " within one launch"
+		text += " within one process start"
 	}
 	return text
 }

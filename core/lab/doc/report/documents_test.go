@@ -28,7 +28,7 @@ func TestDocuments(t *testing.T) {
 		require.NoError(t, p.Render(&b))
 		return b.String()
 	}
-	require.NotContains(t, page(), "Beside the document")
+	require.NotContains(t, page(), "Compared with the document")
 
 	for i, inFlight := range []string{"1", "2", "10"} {
 		s.Cells = append(s.Cells, set.Cell{
@@ -40,7 +40,7 @@ func TestDocuments(t *testing.T) {
 			}})
 	}
 	both := page()
-	require.Contains(t, both, "Beside the document")
+	require.Contains(t, both, "Compared with the document")
 	require.Contains(t, both, "read p50 over tokens")
 	require.Regexp(t, `<polyline class="ours" points="([0-9.]+,[0-9.]+ ?){3}">`, both)
 	require.Regexp(t, `<polyline class="theirs" points="([0-9.]+,[0-9.]+ ?){9}">`, both)

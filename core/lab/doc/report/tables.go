@@ -42,7 +42,7 @@ var ratioColumns = [][2]string{
 	{result.FloorRatio, "p50/floor"}, {result.OpTimeRatio, "op/floor"},
 	{result.LibraryRatio, "x library"},
 	{result.BareRatio, "p50/bare"}, {result.BareTimeRatio, "op/bare"},
-	{result.WitnessRatio, "x witness"}, {result.WitnessTimeRatio, "op/witness"},
+	{result.WitnessRatio, "x reference tool"}, {result.WitnessTimeRatio, "op x reference tool"},
 }
 
 // allCells is the table of all cells.

@@ -327,7 +327,7 @@ func (a *answerSet) peers(w *bytes.Buffer) {
 		}
 	}
 	markdown(w, []string{"load", "transport", "provider", ">x floor", ">x library",
-		">x witness"}, rows)
+		">x reference tool"}, rows)
 	fmt.Fprintf(w, "\n%s.\n", a.source())
 }
 

@@ -181,7 +181,7 @@ func closedColumns(state func(*set.Cell) string, others []column) []column {
 			case m.Low == nil:
 				return "-"
 			case c.Launches() == 1:
-				return format.Interval(m) + " within one launch"
+				return format.Interval(m) + " within one process start"
 			}
 			return format.Interval(m)
 		}),
@@ -198,7 +198,7 @@ func closedColumns(state func(*set.Cell) string, others []column) []column {
 		col(">p50/floor", ratioColumn(result.FloorRatio)),
 		col(">op/floor", ratioColumn(result.OpTimeRatio)),
 		col(">x library", metricColumn(result.LibraryRatio, doc.Median)),
-		col(">x witness", firstOf(result.WitnessRatio, result.WitnessTimeRatio)),
+		col(">x reference tool", firstOf(result.WitnessRatio, result.WitnessTimeRatio)),
 		col(">bare", firstOf(result.Bare, result.BareRate)),
 		col(">x bare", firstOf(result.BareRatio, result.BareTimeRatio)),
 		col("checks", CellChecks),

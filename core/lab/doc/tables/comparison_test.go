@@ -232,7 +232,7 @@ func TestIntervalWithinLaunch(t *testing.T) {
 		require.NoError(t, s.Add(r))
 		write(&table, Comparison(s))
 		for _, text := range []string{one.String(), table.String()} {
-			require.Equal(t, within, strings.Contains(text, "within one launch"), text)
+			require.Equal(t, within, strings.Contains(text, "within one process start"), text)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func writeOpen(out *doc.Doc, rows []*set.Cell, loads loads, states state.Classif
 		col(">95% interval", func(c *set.Cell) string {
 			text := sampled(c, result.ResponseP99, format.Range).Text
 			if text != "-" && c.Launches() == 1 {
-				text += " within one launch"
+				text += " within one process start"
 			}
 			return text
 		}),

@@ -124,7 +124,7 @@ func Oversubscribed(s *set.Set) *doc.Doc {
 func writeOversubscribed(out *doc.Doc, message string) {
 	out.Add(doc.Text{Kind: doc.Paragraph, Severity: result.Error, Text: "OVERSUBSCRIBED: " +
 		message +
-		". Throughput and latencies are those of the scheduler and not of the transport. " +
+		". Throughput and latencies measure the scheduler, not the transport. " +
 		"Use a core for each polling thread, or fewer threads."})
 	out.Gap()
 }
@@ -145,7 +145,7 @@ func oversubscribed(r *result.Result) (c result.Finding, is bool) {
 // what differs between launches.
 func intervalHeader(withinLaunch bool) string {
 	if withinLaunch {
-		return ">95% interval within one launch"
+		return ">95% interval within one process start"
 	}
 	return ">95% interval"
 }

@@ -12,7 +12,7 @@ func Witnesses(results []*result.Result) *doc.Doc {
 	out := new(doc.Doc)
 	for _, r := range results {
 		if r.Witness != nil && r.Witness.Tool != "" {
-			out.Line("witness of %s %s: %s %s: %s", r.Plugin.Name, r.Config.Profile, r.Witness.Tool,
+			out.Line("reference tool of %s %s: %s %s: %s", r.Plugin.Name, r.Config.Profile, r.Witness.Tool,
 				r.Witness.Version, strings.Join(r.Witness.Client, " "))
 		}
 	}

@@ -342,7 +342,7 @@ func TestChecksFail(t *testing.T) {
 		{"interval", func(e *evidence) { e.Result.Repeats = e.Result.Repeats[:5] }, 5,
 			"use --repeats 6 or more"},
 		{"interval", func(e *evidence) { e.Result.Config.Launches = 1 }, 6,
-			"within one launch (--launches 1)"},
+			"within one process start (--launches 1)"},
 		{"complete", func(e *evidence) {
 			e.Result.Incomplete, e.Result.IncompleteReason = true,
 				"failed after 6 of 10 repeats: rank 1: run: broken"

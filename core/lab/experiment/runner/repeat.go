@@ -71,7 +71,7 @@ func (b *bench) repeat(ctx context.Context, i int) (result.Repeat, error) {
 				return repeat, nil
 			}
 			b.failed = &repeat
-			remedy := "let less run beside it"
+			remedy := "stop other programs"
 			if empty != "" {
 				remedy = "find out what holds the traffic up"
 			}

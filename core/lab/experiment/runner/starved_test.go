@@ -213,7 +213,7 @@ func TestStarvedWindows(t *testing.T) {
 			again: slices.Repeat([]string{"in a window of 1s, rank 1 had a processor for 5ms"}, 6)},
 		"never": {edit: empty, windows: 100,
 			err: "repeat 1: nothing was completed in 1s: rank 1 had a processor for 20ms; 7 " +
-				"windows were measured; let less run beside it, or use a longer --duration"},
+				"windows were measured; stop other programs, or use a longer --duration"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

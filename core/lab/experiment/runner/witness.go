@@ -17,7 +17,7 @@ func (b *bench) findWitness(ctx context.Context) {
 	}
 	pairs := callingPairs(&b.req, b.cfg, b.plans)
 	if len(pairs) == 0 {
-		b.unwitnessed = "the threads of the run share a processor; a witness needs two"
+		b.unwitnessed = "the threads of the run share a processor; a reference tool needs two"
 		return
 	}
 	if far, _ := partition(pairs, b.req.crossing); len(far) > 0 {

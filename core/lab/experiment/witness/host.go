@@ -105,7 +105,7 @@ func (l *Local) Take(ctx context.Context, references []transport.Reference, r Re
 		// A tool may end with 0 though it found no server.
 		reply.Reading, err = read(t, &r.Load, output)
 	default:
-		err = fmt.Errorf("%q is no step of a witness", r.Step)
+		err = fmt.Errorf("%q is no step of a reference tool", r.Step)
 	}
 	return reply, err
 }

@@ -267,7 +267,7 @@ func checkWitness(e Evidence) result.Finding {
 		}
 	}
 	if windows == 0 {
-		return notJudged(f, "the witness has no readings on both sides of a window")
+		return notJudged(f, "the reference tool has no readings on both sides of a window")
 	}
 	f.Value = disturbed / windows
 	f.OK = f.Value <= f.Limit

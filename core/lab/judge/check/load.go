@@ -26,7 +26,7 @@ func checkComplete(e Evidence) result.Finding {
 }
 
 // notSteady is the advice if throughput is not steady, whichever check finds it.
-const notSteady = "let less run beside it, and if that does not help, use a longer --warmup"
+const notSteady = "stop other programs, and if that does not help, use a longer --warmup"
 
 const noSchedule = "a closed loop has no schedule"
 

@@ -428,9 +428,9 @@ func (c *Change) withholdForLaunches(p pair) {
 		switch launches, windows := side.cell.Launches(), len(side.cell.Windows); {
 		case launches == windows:
 		case launches == 1:
-			sides = append(sides, side.name+" measured within one launch")
+			sides = append(sides, side.name+" measured within one process start")
 		default:
-			sides = append(sides, fmt.Sprintf("%s measured %d repeats in %d launches", side.name,
+			sides = append(sides, fmt.Sprintf("%s measured %d repeats in %d process starts", side.name,
 				windows, launches))
 		}
 	}
@@ -439,7 +439,7 @@ func (c *Change) withholdForLaunches(p pair) {
 	}
 	c.OneLaunch, c.Verdict = true, Ambiguous
 	c.AddNote(strings.Join(sides, " and ") +
-		": the interval lacks the spread between launches, so there is no verdict")
+		": the interval lacks the spread between starts, so there is no verdict")
 }
 
 // droppedStates returns a note if a side's windows have readings of the machine's states, but some

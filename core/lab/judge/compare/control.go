@@ -331,8 +331,8 @@ func (r *Report) controlNotes(o Options) (notes []string) {
 			"transports under each load, or by the reference: "+strings.Join(moved, ", "))
 	}
 	if shared && r.Runtime != nil {
-		notes = append(notes, "what a new runtime changes for all transports cannot be told from "+
-			"that, only by measuring both versions in turns")
+		notes = append(notes, "what a new runtime changes for all transports would look the same: "+
+			"measure both versions in turns to see it")
 	}
 	for _, reason := range reasons {
 		note := fmt.Sprintf("no control for %s, because of %s",

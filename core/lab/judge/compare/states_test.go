@@ -341,8 +341,8 @@ func TestNoVerdictWithinOneLaunch(t *testing.T) {
 	require.Equal(t, Ambiguous, c.Verdict)
 	require.True(t, c.OneLaunch)
 	require.NotNil(t, c.Low, "the interval is shown, with its label")
-	require.Equal(t, "new measured within one launch: the interval lacks the spread between "+
-		"launches, so there is no verdict", c.Note)
+	require.Equal(t, "new measured within one process start: the interval lacks the spread between "+
+		"starts, so there is no verdict", c.Note)
 	require.Zero(t, report.Tests)
 	require.Empty(t, report.Broken)
 	require.Equal(t, 1, report.Thresholds.TooLittle, "the threshold could not fail")
@@ -354,7 +354,7 @@ func TestNoVerdictWithinOneLaunch(t *testing.T) {
 	}
 	c = one(t, newSet(old), newSet(two), Defaults())
 	require.Equal(t, Ambiguous, c.Verdict)
-	require.Contains(t, c.Note, "new measured 10 repeats in 2 launches: ")
+	require.Contains(t, c.Note, "new measured 10 repeats in 2 process starts: ")
 
 	a, b := old, new
 	a.Config, b.Config = map[string]string{"transport": "shm", "options.ring": "a"},
@@ -362,7 +362,7 @@ func TestNoVerdictWithinOneLaunch(t *testing.T) {
 	ranking, err := Along(newSet(a, b), "ring", Defaults())
 	require.NoError(t, err)
 	require.Empty(t, ranking.Groups[0].Leader)
-	require.Contains(t, ranking.Groups[0].List[1].Note, "b measured within one launch")
+	require.Contains(t, ranking.Groups[0].List[1].Note, "b measured within one process start")
 }
 
 func TestNoVerdictBelowAClockStep(t *testing.T) {
