@@ -117,7 +117,8 @@ func (e *Engine) Run(ctx context.Context, run Run, obs runner.Observer) (*result
 	}
 	r, err := e.Make(ctx, req, obs)
 	if r != nil && r.Witness != nil && r.Witness.Missing != "" {
-		e.noteOnce(fmt.Sprintf("%s: no reference tool: %s", run.Plugin.Identity.Name, r.Witness.Missing))
+		e.noteOnce(fmt.Sprintf("%s: no reference tool: %s", run.Plugin.Identity.Name,
+			r.Witness.Missing))
 	}
 	return r, explainAddress(err, run.Config, &req, run.Plugin.Info.Roles)
 }

@@ -104,7 +104,8 @@ func TestMissingWitnesses(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
-	require.Equal(t, []string{"one: no reference tool: no tool", "two: no reference tool: no tool"}, *notes)
+	require.Equal(t, []string{"one: no reference tool: no tool",
+		"two: no reference tool: no tool"}, *notes)
 }
 
 // TestExpected: the time of runs has all windows, and what the engine measures beside them.

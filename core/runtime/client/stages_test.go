@@ -234,7 +234,7 @@ func TestBusyTimeIsOfTheWindow(t *testing.T) {
 	require.InDelta(t, float64(p.clock.Nanos(n.busyTicks))*perTimed, float64(r.BusyNS),
 		1+perTimed, "both are rounded to nanoseconds")
 
-	// While iterations are slow, more of them are timed: each stands for those since the one before.
+	// While iterations are slow, more are timed: each stands for those since the one before.
 	const slow, fast = 1 << 40, 1 << 10
 	p.counts = counts{polls: 1, found: 1001}
 	p.recordBusy(p.clock.Now() - slow)

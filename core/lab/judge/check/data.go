@@ -359,8 +359,8 @@ func checkInterval(e Evidence) result.Finding {
 			say(&f.Remedy, "use --repeats %d or more", enough)
 	case e.Result.Config.WithinLaunch():
 		f.OK, f.Message = false, fmt.Sprintf(
-			"the 95%% intervals are within one process start (--launches 1): %d repeats do not show "+
-				"what differs between starts, and diff gives no verdict", n)
+			"the 95%% intervals are within one process start (--launches 1): %d repeats do not "+
+				"show what differs between starts, and diff gives no verdict", n)
 	default:
 		f.Message = fmt.Sprintf("%d repeats give every median a 95%% interval", n)
 	}

@@ -430,8 +430,8 @@ func (c *Change) withholdForLaunches(p pair) {
 		case launches == 1:
 			sides = append(sides, side.name+" measured within one process start")
 		default:
-			sides = append(sides, fmt.Sprintf("%s measured %d repeats in %d process starts", side.name,
-				windows, launches))
+			sides = append(sides, fmt.Sprintf("%s measured %d repeats in %d process starts",
+				side.name, windows, launches))
 		}
 	}
 	if len(sides) == 0 {

@@ -341,8 +341,8 @@ func TestNoVerdictWithinOneLaunch(t *testing.T) {
 	require.Equal(t, Ambiguous, c.Verdict)
 	require.True(t, c.OneLaunch)
 	require.NotNil(t, c.Low, "the interval is shown, with its label")
-	require.Equal(t, "new measured within one process start: the interval lacks the spread between "+
-		"starts, so there is no verdict", c.Note)
+	require.Equal(t, "new measured within one process start: the interval lacks the spread "+
+		"between starts, so there is no verdict", c.Note)
 	require.Zero(t, report.Tests)
 	require.Empty(t, report.Broken)
 	require.Equal(t, 1, report.Thresholds.TooLittle, "the threshold could not fail")
