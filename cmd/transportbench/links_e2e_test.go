@@ -127,7 +127,7 @@ func linkRuns() int {
 func TestLinkDown(t *testing.T) {
 	for _, transport := range []string{"erpc", "tcpx", "sockets"} {
 		for moment, c := range map[string]struct{ text, duration, repeats string }{
-			"launch": {"launch", "200ms", "2"}, "window": {"repeat 1 of 1", "4s", "1"},
+			"launch": {"process start", "200ms", "2"}, "window": {"repeat 1 of 1", "4s", "1"},
 			"between": {"repeat 1 of 2 done", "200ms", "2"},
 		} {
 			name := transport + "/" + moment

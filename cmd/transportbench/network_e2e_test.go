@@ -97,7 +97,7 @@ func TestNetworkKilled(t *testing.T) {
 	require.NoError(t, err)
 	interfaces, err := net.Interfaces()
 	require.NoError(t, err)
-	for moment, ranks := range map[string]int{"launch": 3, "repeat 1 of": 2} {
+	for moment, ranks := range map[string]int{"process start": 3, "repeat 1 of": 2} {
 		i := begin(t, moment, "--transport", "sockets", "--network", "loss=1%", "--ranks",
 			strconv.Itoa(ranks), "--duration", "30s")
 		spaces := map[string]bool{}
