@@ -89,7 +89,7 @@ func TestTransportsRefuseARun(t *testing.T) {
 		want      string
 	}{
 		{"shm", values, "use --value-size 268435440 or less"},
-		{"copyrpc", values, "use --value-size 134217656 or less"},
+		{"copyrpc", values, "use --value-size 134217664 or less"},
 		{"erpc", values, "use --value-size 16777199 or less"},
 		{"tcpx", values, "use --value-size 1073741808 or less"},
 		{"tcpx", []string{"--daemons", "1024"},
@@ -115,8 +115,8 @@ func TestTransportsRefuseARun(t *testing.T) {
 	i := limitedCommand(t, "", "copyrpc", "--in-flight", "65536", "--value-size", "1KiB")
 	require.Equal(t, 2, i.run(t), i.stderr.String())
 	require.Contains(t, i.stderr.String(),
-		"transportbench: --in-flight: 65536 calls in flight, but transport copyrpc takes 15420 "+
-			"on a connection; use --in-flight 15420 or less\n")
+		"transportbench: --in-flight: 65536 calls in flight, but transport copyrpc takes 15887 "+
+			"on a connection; use --in-flight 15887 or less\n")
 	require.Empty(t, i.results(t))
 }
 
