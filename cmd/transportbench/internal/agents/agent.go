@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"transportbench/cmd/transportbench/internal/app"
 	"transportbench/cmd/transportbench/internal/options"
@@ -29,7 +30,7 @@ const joinPatience = 30 * time.Second
 func Command(a *app.App) *cobra.Command {
 	join, secret, patience, index := "", "", joinPatience, -1
 	cmd := &cobra.Command{
-		Use: "agent", Short: "Run ranks on this host for a coordinator", Args: app.NoArgs,
+		Use: "agent", Short: "Run ranks on this host for a coordinator", Args: known,
 		Long: `agent joins a run of several hosts (run --listen), starts ranks for it, and ends with it.
 The ticket comes from the coordinator's output. It is as good as a login to this
 host for the time of the run, and every user of a host sees the arguments of its
@@ -39,7 +40,7 @@ are the same files as the coordinator's, and with --witness the benchmarks of
 the field that it finds in its PATH.`,
 		Example: `  ` + engine.TicketVariable + `=tb1-... transportbench agent
   transportbench agent --join -`,
-		RunE: a.WithSettings(func(cmd *cobra.Command, s *options.Settings, _ []string) error {
+		RunE: a.WithSettings(func(cmd *cobra.Command, s *options.Settings, unknown []string) error {
 			ticket, err := readTicket(a, join)
 			if err == nil {
 				ticket, err = unseal(ticket, secret)
@@ -47,9 +48,16 @@ the field that it finds in its PATH.`,
 			if err != nil {
 				return err
 			}
-			return serveCoordinator(cmd.Context(), a, s, ticket, patience, index)
+			unknownFlag := ""
+			if len(unknown) > 0 {
+				unknownFlag, _, _ = strings.Cut(unknown[0], "=")
+			}
+			return serveCoordinator(cmd.Context(), a, s, ticket, patience, index, unknownFlag)
 		}),
 	}
+	// A coordinator of another version may pass other flags. The agent joins all the same: the
+	// coordinator then refuses it for its version, or if that is the same, for the flag.
+	cmd.FParseErrWhitelist.UnknownFlagsHandling = pflag.PassUnknownFlagToArgs
 	cmd.Flags().StringVar(&join, "join", "",
 		"ticket of the run, or - to read it from standard input (default: "+engine.TicketVariable+
 			")")
@@ -60,6 +68,14 @@ the field that it finds in its PATH.`,
 	cmd.Flags().IntVar(&index, "index", -1, "place of this host among the others (default: as "+
 		"the engine that starts the agents numbers them)")
 	return cmd
+}
+
+// known refuses arguments. Those from an unknown flag on are left to the coordinator.
+func known(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 && strings.HasPrefix(args[0], "-") {
+		return nil
+	}
+	return app.NoArgs(cmd, args)
 }
 
 // readTicket returns the ticket that an agent was given.
@@ -101,7 +117,7 @@ func unseal(ticket hosts.Ticket, path string) (hosts.Ticket, error) {
 
 // serveCoordinator runs an agent until its coordinator ends the run.
 func serveCoordinator(ctx context.Context, a *app.App, s *options.Settings, ticket hosts.Ticket,
-	patience time.Duration, index int) error {
+	patience time.Duration, index int, unknownFlag string) error {
 	dirs, err := host.Dirs(s.PluginDir)
 	if err != nil {
 		return s.Explain(err)
@@ -113,7 +129,7 @@ func serveCoordinator(ctx context.Context, a *app.App, s *options.Settings, tick
 	if err != nil {
 		return err
 	}
-	hello.Index, hello.Libraries = index, doctor.Libraries()
+	hello.Index, hello.UnknownFlag, hello.Libraries = index, unknownFlag, doctor.Libraries()
 	hello.Step = engine.FindStep(os.Getenv)
 	if task, found := engine.FindTask(os.Getenv); found && index < 0 {
 		hello.Index, hello.Tasks = task.Rank, task.Size

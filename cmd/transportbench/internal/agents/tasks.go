@@ -162,8 +162,8 @@ func (g *gathering) serveTask(ctx context.Context, st *starter) error {
 			return err
 		}
 	}
-	if err := serveCoordinator(ctx, g.App, g.settings, ticket, joinPatience,
-		st.task.Rank); err != nil {
+	if err := serveCoordinator(ctx, g.App, g.settings, ticket, joinPatience, st.task.Rank,
+		""); err != nil {
 		return err
 	}
 	return app.ErrServed

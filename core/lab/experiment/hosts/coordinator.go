@@ -434,6 +434,8 @@ func (c *Coordinator) mismatch(agent *Agent) string {
 	case agent.Runtime != core.RuntimeDigest() && !c.options.AllowMixedRuntime:
 		return "it was built from another measured runtime than the coordinator: install the " +
 			"same build on all hosts, or pass --allow-mixed-runtime"
+	case agent.UnknownFlag != "":
+		return "it does not know the flag " + agent.UnknownFlag
 	case c.options.ShareMachine:
 		return ""
 	}

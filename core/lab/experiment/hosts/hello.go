@@ -35,6 +35,8 @@ type Hello struct {
 	Tasks int `json:"tasks,omitempty"`
 	// Step is the step of Slurm that the agent belongs to, as "JOB.STEP"; or "".
 	Step string `json:"step,omitempty"`
+	// UnknownFlag is a flag that the agent got and does not know; or "".
+	UnknownFlag string `json:"unknown_flag,omitempty"`
 	// Address is the host's in its connection to the coordinator.
 	Address     netip.Addr          `json:"address"`
 	Environment machine.Environment `json:"environment"`
@@ -100,6 +102,8 @@ func (h *Hello) check() error {
 		return errors.New("it has an impossible version")
 	case h.Index < -1 || h.Index >= maxAgents || h.Tasks < 0 || h.Tasks > maxAgents:
 		return fmt.Errorf("it has an impossible number %d of %d agents", h.Index, h.Tasks)
+	case len(h.UnknownFlag) > longestName:
+		return errors.New("it has an impossible flag")
 	case h.Step != "" && !engine.IsStep(h.Step):
 		return fmt.Errorf("%.30q is no step of Slurm", h.Step)
 	case len(environment) > longestEnvironment:

@@ -114,7 +114,11 @@ func TestMismatchedAgents(t *testing.T) {
 	other.Version = "0.0.1"
 	built := fakeHello("h1", "b", -1)
 	built.Runtime = "other"
+	mistyped := fakeHello("h1", "b", -1)
+	mistyped.UnknownFlag = "--patiense"
+	other.UnknownFlag = "--of-its-own"
 	for says, hello := range map[string]Hello{
+		"it does not know the flag --patiense":                       mistyped,
 		"it is of version 0.0.1, the coordinator of " + core.Version: other,
 		"built from another measured runtime than the coordinator":   built,
 		"h0 (127.0.0.1) is on the same machine: start one agent for each host": fakeHello("h1",
@@ -345,6 +349,7 @@ func TestImpossibleAgents(t *testing.T) {
 		`"transportbench:" is no host's name`:      func(h *Hello) { h.Name = "transportbench:" },
 		"xxx\" is no host's name":                  func(h *Hello) { h.Name = long },
 		"it has an impossible version":             func(h *Hello) { h.Version = long },
+		"it has an impossible flag":                func(h *Hello) { h.UnknownFlag = long },
 		"an impossible number -1 of -1 agents":     func(h *Hello) { h.Tasks = -1 },
 		"an impossible number -1 of 99999999 agen": func(h *Hello) { h.Tasks = 99999999 },
 		"an impossible number -7 of 0 agents":      func(h *Hello) { h.Index = -7 },
