@@ -34,7 +34,7 @@ export UNTESTED=$scratch/untested
 
 # The tests that short mode leaves out, and those of volumes. scripts_test.sh compares them with what tests
 # say when they are skipped.
-long_tests='TestDocumentedCommands|TestReproduce|TestTopologies|TestAgents|TestLostHosts|TestEngines|TestBridge|TestInjectedFaults/lose-every|TestBetweenHosts|TestLink|TestLargestLoads|TestVolume|TestThousandTransfers|TestNoGrowth|TestWholeSuite'
+long_tests='TestDocumentedCommands|TestReproduce|TestTopologies|TestAgents|TestLostHosts|TestEngines|TestBridge|TestInjectedFaults/lose-every|TestBetweenHosts|TestLink|TestLargestLoads|TestVolume|TestThousandTransfers|TestNoGrowth|TestWholeSuite|TestCalibrate'
 
 # The tests that a newcomer's test command leaves to those of maintainers: the slowest of the command, and
 # further configurations of the conformance suite.
@@ -176,7 +176,7 @@ long_tests_step() {
 	local left='TestAgents/(mesh|shm_is|two_on|an_agent_is_killed_before|the_coordinator)|TestTopologies/.*/shm'
 	left+='|TestTopologies/.*/.*/(plain|many)|TestBetweenHosts/(erpc-large|tcpx-small)|TestLinkDown/tcpx/window'
 	left+='|TestLinkFlaps/erpc|TestLargestLoads/.*/(shm|copyrpc)'
-	[ -z "$ci" ] || left+='|TestLargestLoads|TestBridge|TestThousandTransfers|TestVolume|TestReproduce/(benchkv|kvstore|shm|tcpx)'
+	[ -z "$ci" ] || left+='|TestLargestLoads|TestBridge|TestCalibrate|TestThousandTransfers|TestVolume|TestReproduce/(benchkv|kvstore|shm|tcpx)'
 	ERPC_TEST_VOLUME=50000 TCPX_TEST_VOLUME=0-20 tests \
 		"./cmd/transportbench ./plugins/erpc ./plugins/ofi ./plugins/tcpx/internal/conn ./plugins/ucxam" -run "$long_tests" -parallel 4 \
 		-skip "$left"
