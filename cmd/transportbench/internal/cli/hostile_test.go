@@ -195,8 +195,8 @@ func TestHostilePlugins(t *testing.T) {
 	requireFiles(t, c.Out)
 }
 
-// TestLongErrors: what a plugin says takes some lines of a terminal at most, whose end has the
-// remedy.
+// TestLongErrors: a long text of a plugin is cut to some lines of a terminal, and the last one
+// still names the remedy.
 func TestLongErrors(t *testing.T) {
 	c := &clitest.Command{T: t, Plugins: []string{hostile}, Run: runner.Run}
 	const longest = 2500 // with the command's own words around two texts

@@ -35,8 +35,8 @@ var references = map[string]transport.Reference{
 }
 
 // Main runs the tests of a package whose binary is a plugin, too: under a plugin's name it answers
-// `describe`. act, unless it is nil, may be another process, of whose plugin it gets the name, or
-// an empty one.
+// `describe`. act, unless it is nil, is called first with the plugin's name, or "" if the binary
+// runs under another name, and may play another process.
 func Main(m *testing.M, act func(plugin string)) {
 	name, isPlugin := strings.CutPrefix(filepath.Base(os.Args[0]), "transport-")
 	if !isPlugin {

@@ -8,7 +8,7 @@ import (
 	"transportbench/core/base/machine"
 )
 
-// A measurement that begins on a busy machine says that its expected time is too short.
+// A measurement that begins on a busy machine says that it takes longer than expected.
 func TestBusyMachine(t *testing.T) {
 	var e machine.Environment
 	e.Identity.CPUs = 2

@@ -27,7 +27,7 @@ func (m words) load64(offset uintptr) uint64 {
 	return atomic.LoadUint64((*uint64)(unsafe.Add(m.base, offset)))
 }
 
-// touch loads a word so that its cache line arrives while the caller goes on.
+// touch fetches the cache line of a word. The caller does not wait for it.
 func (m words) touch(offset uintptr) { _ = m.load64(offset) }
 
 func (m words) store32(offset uintptr, v uint32) {

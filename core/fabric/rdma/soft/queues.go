@@ -99,7 +99,7 @@ type queuePair struct {
 	nonce      uint64
 	claimed    bool        // RC: the peer of Connect is known to have claimed the wire
 	received   uint64      // messages taken
-	reported   uint64      // of them, reported in wireHead
+	reported   uint64      // the part of received that wireHead reports
 	receivedTo writeTarget // of the last WRITE with a payload in its slot
 	// Offset of the last line of a slot that the last message needed, 0 or 64. At 0, touch loads
 	// from the line that is loaded anyway.
@@ -119,7 +119,7 @@ type queuePair struct {
 	peerNonce uint64
 	options   rdma.ConnectOptions
 	sent      uint64      // messages put on the peer's wire
-	taken     uint64      // of them, known to be taken by the peer
+	taken     uint64      // the part of sent that the peer is known to have taken
 	deferred  uint64      // messages before this one take effect only when the peer takes them
 	sentTo    writeTarget // of the last WRITE with a payload in its slot
 	signaled  int         // signaled requests from scanned on

@@ -40,7 +40,8 @@ const (
 // BufferFor returns the shortest Buffer that holds a payload.
 func BufferFor(payload int) int { return (payload + arenaAlign - 1) &^ (arenaAlign - 1) }
 
-// BufferWithin returns the longest Buffer of that many slots whose buffers fit into an arena.
+// BufferWithin returns the largest [CallGeometry.Buffer] with which the buffers of that many slots
+// fit into an arena of that many bytes.
 func BufferWithin(arena, slots int) int {
 	return arena / (callBuffers * slots) &^ (arenaAlign - 1)
 }

@@ -205,8 +205,8 @@ func (c *onesidedConsumer) Pop(m *Message) (ok bool, err error) {
 	return c.pop(m)
 }
 
-// Drain implements [Consumer]. It is written out, because plugins/shm uses it for single calls with
-// long payloads: one load tells whether a message has arrived, and its length and kind.
+// Drain implements [Consumer]. It repeats Pop inline, because plugins/shm uses it for single calls
+// with long payloads. One load shows whether a message has arrived, its length and its kind.
 func (c *onesidedConsumer) Drain(peer transport.PeerID, events []transport.Event) (n int,
 	err error) {
 	c.Release()
