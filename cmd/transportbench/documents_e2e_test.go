@@ -135,6 +135,10 @@ func workplace(t *testing.T) string {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "conversation_trace.jsonl"), []byte(
 		`{"timestamp": 0, "input_length": 1024, "output_length": 52, "hash_ids": [1, 2]}`+"\n"),
 		0o600))
+	// The plugins of an older revision, as if they had been built before.
+	older := filepath.Join(dir, "scripts/old-plugins.sh")
+	require.NoError(t, os.MkdirAll(filepath.Dir(older), 0o755))
+	require.NoError(t, os.WriteFile(older, []byte("#!/bin/sh\necho OLD\n"), 0o755))
 	// What comes of commands that are not run here.
 	for name, source := range map[string]string{
 		"old": "results/v0.2.0/amd-epyc-2core-vm", "new": "results/v0.2.0/amd-epyc-2core-vm",
