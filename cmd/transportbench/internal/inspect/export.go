@@ -25,16 +25,12 @@ import (
 )
 
 // ExportFormats are the names of the formats of export.
-var ExportFormats = []string{"csv", "benchfmt", "hdr", "openmetrics", "json", "table", formatOtava}
-
-// formatOtava is of many sets.
-const formatOtava = "otava"
+var ExportFormats = []string{"csv", "benchfmt", "hdr", "json", "table"}
 
 // exporters write a set in each format.
 var exporters = map[string]func(io.Writer, *set.Set) error{
 	"csv": export.CSV, "benchfmt": export.Benchfmt, "hdr": export.HDRLog,
-	"openmetrics": export.OpenMetrics,
-	"json":        func(w io.Writer, s *set.Set) error { return s.EncodeWhole(w) },
+	"json": func(w io.Writer, s *set.Set) error { return s.EncodeWhole(w) },
 	"table": func(w io.Writer, s *set.Set) error {
 		terminal.Print(w, tables.Tables(s))
 		return nil
@@ -48,15 +44,12 @@ func exportCommand(a *app.App) *cobra.Command {
 		Short: "Convert results to other tools' formats",
 		Long: `export reads a set of results (a directory, its index, a file) and writes it as
 
-  csv          one line per repeat, one column per metric
-  benchfmt     the Go benchmark format, for benchstat
-  hdr          an HDR V2 log of the service times, one interval per repeat; with
-               --output DIR/ also a percentile table (.hgrm) per cell
-  openmetrics  gauges with medians and intervals
-  json         the set as a single file with all results
-  table        the tables that sweep prints
-  otava        for Apache Otava, of many sets: SET is a directory as history takes it,
-               and --output DIR/ gets a CSV file per cell and the tests in otava.yaml
+  csv       one line per repeat, one column per metric
+  benchfmt  the Go benchmark format, for benchstat
+  hdr       an HDR V2 log of the service times, one interval per repeat; with
+            --output DIR/ also a percentile table (.hgrm) per cell
+  json      the set as a single file with all results
+  table     the tables that sweep prints
 
 ` + app.ExitHelp,
 		Example: `  transportbench export --format benchfmt old/ > old.txt
@@ -67,9 +60,6 @@ func exportCommand(a *app.App) *cobra.Command {
 				return app.Usagef("--format: %q is not one of %s%s", format,
 					strings.Join(ExportFormats, ", "),
 					suggest.For(format, ExportFormats))
-			}
-			if format == formatOtava {
-				return exportOtava(cmd.Context(), args[0], output)
 			}
 			s, err := consistency.ReadSet(args[0])
 			if err != nil {

@@ -1,11 +1,8 @@
 package inspect
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"os/user"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -17,9 +14,7 @@ import (
 	"transportbench/cmd/transportbench/internal/complete"
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/terminal"
-	"transportbench/core/base/files"
 	"transportbench/core/fabric/suggest"
-	"transportbench/core/lab/doc/export"
 	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/judge/history"
@@ -177,36 +172,4 @@ func bless(a *app.App, dir string, b history.Blessing) error {
 	}
 	fmt.Fprintf(a.Stdout, "%s accepts %s in %s: %s\n", b.Who, what, h.Sets[0].Path, b.Why)
 	return nil
-}
-
-// exportOtava writes a CSV file for each cell of a history, and the tests of Otava's configuration.
-func exportOtava(ctx context.Context, source, dir string) error {
-	if dir == "" {
-		return app.Usagef(
-			"--format otava writes a file for each cell; name a directory with --output")
-	}
-	h, err := history.Load([]string{source})
-	if err != nil {
-		return app.BadInput(err)
-	}
-	if err := files.MakeDir(dir); err != nil {
-		return app.BadOutput("--output", err)
-	}
-	tests := export.OtavaTests(h.Series(history.Options{Metrics: compare.DefaultMetrics}))
-	if len(tests) == 0 {
-		return app.Exitf(app.ExitTooLittle, "%s: no cell is in two sets", source)
-	}
-	path := func(t export.OtavaTest) string {
-		return filepath.Join(dir, t.ID+"-"+fileName(t.Name)+".csv")
-	}
-	for _, t := range tests {
-		if err := files.Write(ctx, path(t),
-			func(w io.Writer) error { return export.WriteOtava(w, h, t) }); err != nil {
-			return app.BadOutput("--output", err)
-		}
-	}
-	return app.BadOutput("--output", files.Write(ctx, filepath.Join(dir, "otava.yaml"),
-		func(w io.Writer) error {
-			return export.WriteOtavaTests(w, tests, path)
-		}))
 }

@@ -100,21 +100,6 @@ func TestHistoryOfPaths(t *testing.T) {
 	require.NotContains(t, c.Stdout, "\x1b")
 }
 
-func TestExportOtava(t *testing.T) {
-	dir := historytest.Write(t, t.TempDir(), 1, 3, slices.Repeat([]float64{1e6}, 3)...)
-	c, out := &clitest.Command{T: t}, filepath.Join(t.TempDir(), "otava")
-	require.Equal(t, app.ExitUsage, c.Execute("export", "--format", "otava", dir))
-	require.Zero(t, c.Execute("export", "--format", "otava", dir, "-o", out), c.Stderr)
-	tests, err := os.ReadFile(filepath.Join(out, "otava.yaml"))
-	require.NoError(t, err)
-	require.Contains(t, string(tests), filepath.Join(out, "0000-shm.csv"))
-	values, err := os.ReadFile(filepath.Join(out, "0000-shm.csv"))
-	require.NoError(t, err)
-	require.Contains(t, string(values), "time,commit,version,set,throughput")
-	one := historytest.Write(t, t.TempDir(), 1, 3, 1e6)
-	require.Equal(t, app.ExitTooLittle, c.Execute("export", "--format", "otava", one, "-o", out))
-}
-
 // A change for the worse that was accepted is listed with who and why, and fails no comparison.
 func TestDiffOfAcceptedChanges(t *testing.T) {
 	dir := historytest.Write(t, t.TempDir(), 2, 10, 1e6, 0.8e6)

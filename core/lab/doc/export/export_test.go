@@ -5,7 +5,6 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -155,31 +154,6 @@ func TestPercentiles(t *testing.T) {
 	lost := *s
 	lost.Cells = []set.Cell{{Status: set.Measured, Files: []set.File{{Name: "gone.json"}}}}
 	require.ErrorContains(t, Percentiles(&out, &lost, 0), "gone.json")
-}
-
-var exposition = regexp.MustCompile(
-	`^[a-zA-Z_:][a-zA-Z0-9_:]*\{([a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*",?)+\} [-+0-9.e]+$`)
-
-func TestOpenMetrics(t *testing.T) {
-	var out bytes.Buffer
-	require.NoError(t, OpenMetrics(&out, sample(t)))
-	text := out.String()
-	require.True(t, strings.HasSuffix(text, "# EOF\n"))
-	seen := map[string]bool{}
-	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
-		if !strings.HasPrefix(line, "# ") {
-			require.Regexp(t, exposition, line)
-			series, _, _ := strings.Cut(line, "} ")
-			require.False(t, seen[series], "twice: %s", series)
-			seen[series] = true
-		}
-	}
-	require.Contains(t, text, "# UNIT transportbench_latency_p50_seconds seconds\n")
-	require.Contains(t, text,
-		`transportbench_latency_p50_seconds{transport="shm",provider="mem fd",in_flight="1",cell="0",stat="median"} 1.205e-07`)
-	require.Contains(t, text, `stat="low"`)
-	require.Contains(t, text, `transport="erpc",provider="",in_flight="1",cell="2",status="failed"`)
-	require.Equal(t, 1, strings.Count(text, "# TYPE transportbench_floor_ratio gauge"))
 }
 
 func TestWholeSetInOneFile(t *testing.T) {

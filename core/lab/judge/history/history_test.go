@@ -1,8 +1,6 @@
 package history_test
 
 import (
-	"bytes"
-	"encoding/csv"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -12,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/lab/doc/export"
 	"transportbench/core/lab/judge/history"
 	"transportbench/core/lab/judge/history/historytest"
 	"transportbench/core/lab/store/result"
@@ -150,28 +147,6 @@ func TestLoadFailures(t *testing.T) {
 	h, list := load(t, dir)
 	require.Equal(t, "night0001", h.Sets[0].Label)
 	require.Empty(t, list, "one set is no series")
-}
-
-func TestOtava(t *testing.T) {
-	h, list := load(t, historytest.Write(t, t.TempDir(), 2, 3, nights(9, 1e6)...))
-	tests := export.OtavaTests(list)
-	require.Len(t, tests, 2)
-	var out bytes.Buffer
-	require.NoError(t, export.WriteOtava(&out, h, tests[0]))
-	rows, err := csv.NewReader(&out).ReadAll()
-	require.NoError(t, err)
-	require.Equal(t, []string{"time", "commit", "version", "set", "throughput", "latency_p50"},
-		rows[0])
-	require.Len(t, rows, 10)
-	require.Equal(t, []string{"2026-01-01T02:00:00Z", "0000000000000000000000000000000000000001",
-		"0.0.0", "night0001"}, rows[1][:4])
-	require.NotEmpty(t, rows[9][5])
-	require.NoError(t, export.WriteOtavaTests(&out, tests,
-		func(t export.OtavaTest) string { return t.Name + ".csv" }))
-	require.Contains(t, out.String(), "  \"shm in_flight=1\":\n    type: csv\n    file: \"shm "+
-		"in_flight=1.csv\"\n    time_column: time\n")
-	require.Contains(t, out.String(),
-		"      latency_p50:\n        column: latency_p50\n        direction: -1\n")
 }
 
 // BenchmarkHistory reads 1,000 sets of 50 cells and finds their changes.
