@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"net/netip"
 	"time"
 
 	"transportbench/core/fabric/control"
+	"transportbench/core/fabric/dial"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 )
@@ -86,3 +88,12 @@ func resolve(cfg transport.Config) (s settings, err error) {
 
 // encode returns the address of a worker: its nonce, and where it listens.
 func encode(nonce []byte, at netip.AddrPort) []byte { return append(nonce, at.String()...) }
+
+// decode is the reverse of encode.
+func decode(address []byte) (nonce dial.Nonce, at netip.AddrPort, err error) {
+	if len(address) < dial.NonceSize {
+		return nonce, at, errors.New("not an address of this transport")
+	}
+	at, err = netip.ParseAddrPort(string(address[dial.NonceSize:]))
+	return dial.Nonce(address[:dial.NonceSize]), at, err
+}

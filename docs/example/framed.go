@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"net/netip"
 
 	"golang.org/x/sys/unix"
 
@@ -70,22 +69,21 @@ func (e *endpoint) Close() error {
 // loop calls.
 type worker struct {
 	*settings
-	address   []byte
-	connector dial.Connector[*peer]
-	peers     control.Peers[peer, dial.Nonce] // by PeerID, and by the nonce in an address
-	lost      control.LostPeers
-	first     int // the peer at which the next Poll begins
-	polls     int
-	closed    bool
-	counters  counters
+	address []byte
+	connector
+	peers    control.Peers[peer, dial.Nonce] // by PeerID, and by the nonce in an address
+	lost     control.LostPeers
+	first    int // the peer at which the next Poll begins
+	polls    int
+	closed   bool
+	counters counters
 }
 
 // peer is one connection.
 type peer struct {
 	dial.Link
 	id      transport.PeerID
-	errs    control.PeerErrors // made here, because the data path does not allocate
-	fd      int                // -1 if there is none
+	fd      int // -1 if there is none
 	in, out buffer
 	calls   int   // that wait for a reply
 	ended   error // of the connection, nothing of which is unread in the kernel
@@ -99,43 +97,29 @@ func newWorker(s *settings) (*worker, error) {
 		return nil, err
 	}
 	w := &worker{settings: s, address: encode(own[:], at),
-		peers: control.NewPeers[peer](maxPeers, own), lost: control.NewLostPeers(s.peers)}
-	w.connector = dial.NewConnector(dial.Config{Own: own, Sockets: &s.sockets,
-		ConnectTimeout: s.connectTimeout}, fd, 2*s.peers, func(n dial.Nonce) (*peer, bool) {
-		p := w.peers.Find(n)
-		return p, p != nil
-	})
+		peers: control.NewPeers[peer](maxPeers, s.peers, own), lost: control.NewLostPeers(s.peers)}
+	w.connector = dial.NewConnector(dial.Config{Name: name, Own: own, Sockets: &s.sockets,
+		Payload: s.payload, ConnectTimeout: s.connectTimeout}, fd, 2*s.peers, &w.peers)
 	return w, nil
 }
 
 // Address implements [transport.Worker].
 func (w *worker) Address() []byte { return w.address }
 
+// connector is embedded in the worker for its Probe and Silence.
+type connector = dial.Connector[peer, *peer]
+
 // Connect implements [transport.Worker].
 func (w *worker) Connect(_ context.Context, id transport.PeerID, address []byte) error {
-	return name.PeerError("connect", id, w.connect(id, address))
-}
-
-func (w *worker) connect(id transport.PeerID, address []byte) error {
-	if w.closed {
-		return transport.ErrClosed
+	nonce, at, err := decode(address)
+	if err != nil {
+		return name.PeerError("connect", id, err)
 	}
-	if len(address) < dial.NonceSize {
-		return errors.New("not an address of this transport")
-	}
-	nonce, text := dial.Nonce(address[:dial.NonceSize]), string(address[dial.NonceSize:])
-	at, err := netip.ParseAddrPort(text)
-	if err := errors.Join(err, w.peers.CheckID(id), w.peers.CheckNonce(nonce)); err != nil {
-		return err
-	}
-	p := &peer{Link: w.connector.NewLink(nonce, sock.ToKernel(at), text), id: id,
-		errs: name.PeerErrors(id), fd: -1, in: newBuffer(w.buffer), out: newBuffer(w.buffer)}
-	if err := w.connector.Begin(p); err != nil {
-		return err
-	}
-	w.peers.Add(id, nonce, p)
-	w.peers.Open(id, w.payload, &p.errs)
-	return nil
+	_, err = w.connector.Connect(id, nonce, func() (*peer, error) {
+		return &peer{Link: w.connector.NewLink(id, nonce, sock.ToKernel(at), at.String()), id: id,
+			fd: -1, in: newBuffer(w.buffer), out: newBuffer(w.buffer)}, nil
+	})
+	return err
 }
 
 // keepConnecting accepts connections, and continues those that are not up yet.
@@ -143,9 +127,6 @@ func (w *worker) keepConnecting() {
 	_ = w.connector.Accept() // fails only in mode devmem of another transport
 	w.connector.Continue(w.lose)
 }
-
-// Pending implements [dial.Peer].
-func (p *peer) Pending() *dial.Link { return &p.Link }
 
 // Dial implements [dial.Peer].
 func (p *peer) Dial() (err error) {
@@ -169,6 +150,12 @@ func (p *peer) Attach() (up bool, err error) {
 	}
 	return p.fd >= 0, nil
 }
+
+// Socket implements [dial.Peer].
+func (p *peer) Socket() int { return p.fd }
+
+// Free implements [dial.Peer].
+func (p *peer) Free() error { return nil }
 
 // CloseSockets implements [dial.Peer].
 func (p *peer) CloseSockets() error {

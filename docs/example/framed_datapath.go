@@ -55,7 +55,7 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 			return i, w.peers.Refusal(name, op)
 		}
 		if op.Kind != transport.OpCall && op.Kind != transport.OpReply {
-			return i, p.errs.Unsupported
+			return i, p.Errors.Unsupported
 		}
 		size := headerSize + len(op.Payload)
 		frame := p.out.room(size)
@@ -137,7 +137,7 @@ func (w *worker) Poll(events []transport.Event) (n int, err error) {
 			w.lose(p, err)
 		}
 		if err == transport.ErrCorrupt {
-			return n, p.errs.Corrupt
+			return n, p.Errors.Corrupt
 		}
 	}
 	w.first++

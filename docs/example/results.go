@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 
 	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/dial"
@@ -9,25 +8,9 @@ import (
 	"transportbench/core/transport"
 )
 
-// Probe implements [transport.Prober], over a connection of its own.
-func (w *worker) Probe(ctx context.Context, id transport.PeerID,
-	probe transport.Probe) (transport.Floor, error) {
-	p := w.peers.Get(id)
-	return name.Probe(id, w.closed, p != nil && p.State != dial.Lost,
-		func() (transport.Floor, error) { return w.connector.Probe(ctx, p, probe) })
-}
-
 // ReadPaths implements [transport.PathReader]. The runtime asks the sockets for the rest.
 func (w *worker) ReadPaths(dst []transport.Path) []transport.Path {
 	return append(dst, transport.Path{Carrier: transport.MediumTCP, Overhead: headerSize})
-}
-
-// Silence implements [transport.PathReader].
-func (w *worker) Silence(id transport.PeerID) error {
-	if p := w.peers.Get(id); p != nil {
-		return p.Silence(p.fd)
-	}
-	return nil
 }
 
 // counters are those of a worker.

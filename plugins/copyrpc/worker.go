@@ -188,7 +188,7 @@ func newWorker(e *endpoint) (w *worker, err error) {
 		receives:    make([]rdma.ReceiveRequest, 64),
 		refillBelow: s.receives() * 2 / 3, seenTicks: e.ticks.Load(),
 		maxSweeps: s.keepaliveSweeps(e.device.Attributes().Provider)}
-	w.peers = control.NewPeers[peer](maxPeers, w.nonce)
+	w.peers = control.NewPeers[peer](maxPeers, s.peers, w.nonce)
 	for _, list := range []*[]*peer{&w.dirty, &w.blocked, &w.ready, &w.held, &w.owing, &w.corrupt} {
 		*list = calltable.Padded[*peer](s.peers)[:0]
 	}
@@ -237,14 +237,11 @@ func (w *worker) Connect(_ context.Context, id transport.PeerID, address []byte)
 }
 
 func (w *worker) connect(id transport.PeerID, address []byte) error {
-	if err := w.peers.CheckID(id); err != nil {
-		return err
-	}
 	remote, err := w.parseAddress(address)
 	if err != nil {
 		return err
 	}
-	if err := w.peers.CheckNonce(remote.Nonce); err != nil {
+	if err := w.peers.Check(id, remote.Nonce); err != nil {
 		return err
 	}
 	handle, err := w.manager.qp.AddPeer(remote.Endpoint)
@@ -255,8 +252,7 @@ func (w *worker) connect(id transport.PeerID, address []byte) error {
 	if err != nil {
 		return err
 	}
-	w.peers.Add(id, remote.Nonce, p)
-	w.peers.Open(id, w.settings.payload, &p.errors)
+	w.peers.Add(id, remote.Nonce, p, w.settings.payload, &p.errors)
 	return w.manager.open(p, handle)
 }
 
@@ -264,10 +260,6 @@ func (w *worker) connect(id transport.PeerID, address []byte) error {
 func (w *worker) newPeer(id transport.PeerID, nonce uint64) (*peer, error) {
 	s := &w.settings
 	cookie := len(w.byCookie)
-	if cookie == s.peers {
-		return nil, fmt.Errorf("%w: the transport was opened for %d peers",
-			transport.ErrUnsupported, s.peers)
-	}
 	at, size := cookie*s.memory(), int(s.ring)
 	words := w.control(cookie)
 	memory := w.region.Bytes

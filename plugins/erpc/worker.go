@@ -66,7 +66,7 @@ func newWorker(s *settings, port datagram.Port, h *heartbeat, credits int,
 		nonce: control.NewNonce(), firstNumber: 1 + uint16(control.NewNonce()%(noSession-maxPeers)),
 		packets: make([]datagram.Packet, s.batch), lostPeers: control.NewLostPeers(s.peers)}
 	w.key = handshakeKey(w.nonce)
-	w.peers = control.NewPeers[session](maxPeers, w.nonce)
+	w.peers = control.NewPeers[session](maxPeers, s.peers, w.nonce)
 	w.waiter, _ = port.(datagram.Waiter)
 	horizon := int64(float64(credits*port.MTU()) / s.congestion.minRate * 1e9)
 	w.wheel = newWheel(s.bucket, horizon, wheelEntries(s.peers, credits))
@@ -91,14 +91,11 @@ func (w *worker) Connect(ctx context.Context, id transport.PeerID, address []byt
 }
 
 func (w *worker) connect(ctx context.Context, id transport.PeerID, address []byte) error {
-	if err := w.peers.CheckID(id); err != nil {
-		return err
-	}
 	peer, err := decodeAddress(address)
 	if err != nil {
 		return err
 	}
-	if err := w.peers.CheckNonce(peer.Nonce); err != nil {
+	if err := w.peers.Check(id, peer.Nonce); err != nil {
 		return err
 	}
 	var remote datagram.Remote
@@ -126,8 +123,7 @@ func (w *worker) connect(ctx context.Context, id transport.PeerID, address []byt
 			return errors.Join(err, unix.Munmap(p.memory))
 		}
 	}
-	w.peers.Add(id, peer.Nonce, p)
-	w.peers.Open(id, w.settings.payload, &p.errors)
+	w.peers.Add(id, peer.Nonce, p, w.settings.payload, &p.errors)
 	if int(p.localNumber) == len(w.sessions) {
 		w.sessions = append(w.sessions, nil)
 	}

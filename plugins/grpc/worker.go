@@ -114,7 +114,7 @@ func newWorker(s *settings) (w *worker, err error) {
 		lost: control.NewLostPeers(s.peers), dirty: make([]*peer, 0, s.peers),
 	}
 	w.inbox.init()
-	w.peers = control.NewPeers[peer](maxPeers, w.nonce)
+	w.peers = control.NewPeers[peer](maxPeers, s.peers, w.nonce)
 	a := address{Layout: s.layout(), Nonce: w.nonce, InFlight: s.inFlight, Token: w.token}
 	if s.tls {
 		if w.certificate, err = certify(); err != nil {
@@ -224,21 +224,14 @@ func (w *worker) connect(id transport.PeerID, encoded []byte) error {
 	if w.closed {
 		return transport.ErrClosed
 	}
-	if err := w.peers.CheckID(id); err != nil {
-		return err
-	}
-	s := w.settings
-	if w.peers.Len() >= s.peers {
-		return fmt.Errorf("%w: the transport was opened for %d peers", transport.ErrUnsupported,
-			s.peers)
-	}
 	a, err := decodeAddress(encoded)
 	if err != nil {
 		return err
 	}
-	if err := w.peers.CheckNonce(a.Nonce); err != nil {
+	if err := w.peers.Check(id, a.Nonce); err != nil {
 		return err
 	}
+	s := w.settings
 	if a.Layout != s.layout() || a.InFlight != s.inFlight {
 		return fmt.Errorf("the peer was opened with %s and %d calls in flight, and this side "+
 			"with %s and %d: open all ranks with the same",
@@ -262,8 +255,7 @@ func (w *worker) connect(id transport.PeerID, encoded []byte) error {
 			p.fail(fmt.Errorf("no connection within %v (connect-timeout)", s.connectTimeout))
 		}
 	})
-	w.peers.Add(id, a.Nonce, p)
-	w.peers.Open(id, s.payload, &p.errors)
+	w.peers.Add(id, a.Nonce, p, s.payload, &p.errors)
 	switch {
 	case s.unary:
 		w.group.Go(p.watch)

@@ -99,17 +99,11 @@ func (w *worker) Connect(ctx context.Context, id transport.PeerID, encoded []byt
 }
 
 func (w *worker) connect(ctx context.Context, id transport.PeerID, encoded []byte) error {
-	if err := w.CheckPeer(id); err != nil {
-		return err
-	}
 	a, err := decodeAddress(encoded)
 	if err != nil {
 		return err
 	}
-	if err := w.Peers.CheckNonce(a.nonce); err != nil {
-		return err
-	}
-	if err := w.CheckWindow(int(a.window)); err != nil {
+	if err := w.Check(id, a.nonce, a.window); err != nil {
 		return err
 	}
 	e := w.endpoint

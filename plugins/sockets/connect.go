@@ -3,7 +3,6 @@ package sockets
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"golang.org/x/sys/unix"
 
@@ -15,40 +14,22 @@ import (
 
 // Package dial makes the connections; this file implements its interfaces for a worker and a peer.
 
+// connector is embedded in the worker for its Probe and Silence.
+type connector = dial.Connector[peer, *peer]
+
 // Connect implements [transport.Worker].
 func (w *worker) Connect(_ context.Context, id transport.PeerID, encoded []byte) error {
-	return name.PeerError("connect", id, w.begin(id, encoded))
-}
-
-// begin begins to connect to a peer.
-func (w *worker) begin(id transport.PeerID, encoded []byte) error {
-	if w.closed {
-		return transport.ErrClosed
-	}
-	if err := w.peers.CheckID(id); err != nil {
-		return err
-	}
-	if len(w.byIndex) >= w.settings.peers {
-		return fmt.Errorf("%w: the transport was opened for %d peers", transport.ErrUnsupported,
-			w.settings.peers)
-	}
 	a, err := w.settings.decodeAddress(encoded)
 	if err != nil {
-		return err
+		return name.PeerError("connect", id, err)
 	}
-	if err := w.peers.CheckNonce(dial.Nonce(a.Nonce)); err != nil {
-		return err
-	}
-	p, err := w.newPeer(id, a)
+	p, err := w.connector.Connect(id, dial.Nonce(a.Nonce), func() (*peer, error) {
+		return w.newPeer(id, a)
+	})
 	if err != nil {
 		return err
 	}
-	if err := w.connector.Begin(p); err != nil {
-		return errors.Join(err, p.free())
-	}
 	w.byIndex = append(w.byIndex, p)
-	w.peers.Add(id, p.Nonce, p)
-	w.peers.Open(id, w.settings.payload, &p.errors)
 	w.connect() // on one host this is often all that is needed
 	return nil
 }
@@ -60,9 +41,6 @@ func (w *worker) connect() {
 	}
 	w.connector.Continue(w.lose)
 }
-
-// Pending implements [dial.Peer].
-func (p *peer) Pending() *dial.Link { return &p.Link }
 
 // Dial implements [dial.Peer].
 func (p *peer) Dial() (err error) {
@@ -104,24 +82,13 @@ func (p *peer) Attach() (isUp bool, err error) {
 	return true, nil
 }
 
-var _ transport.Prober = (*worker)(nil)
+// Socket implements [dial.Peer].
+func (p *peer) Socket() int { return p.fd }
 
-// Probe implements [transport.Prober] over a socket of its own with the settings of the others.
-func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport.Probe) (
-	transport.Floor, error) {
-	p := w.peers.Get(id)
-	up := p != nil && p.State != dial.Lost
-	return name.Probe(id, w.closed, up, func() (transport.Floor, error) {
-		return w.connector.Probe(ctx, p, probe)
-	})
-}
+// Free implements [dial.Peer]: it releases the memory of a connection that has ended.
+func (p *peer) Free() error { return errors.Join(p.out.ring.free(), p.in.ring.free()) }
 
-var _ transport.PathReader = (*worker)(nil)
-
-// Silence implements [transport.PathReader].
-func (w *worker) Silence(id transport.PeerID) error {
-	if p := w.peers.Get(id); p != nil {
-		return p.Silence(p.fd)
-	}
-	return nil
-}
+var (
+	_ transport.Prober     = (*worker)(nil)
+	_ transport.PathReader = (*worker)(nil)
+)

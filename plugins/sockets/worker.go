@@ -22,7 +22,7 @@ type worker struct {
 	peers    control.Peers[peer, dial.Nonce]
 	byIndex  []*peer // by conn.index
 
-	connector dial.Connector[*peer]
+	connector
 
 	dirty     []*peer // posted to since the last Flush
 	arrived   []*peer // with bytes or an end that Poll has not handled
@@ -51,7 +51,6 @@ type peer struct {
 	calls    calltable.Calls
 	requests calltable.Requests
 	isDirty  bool
-	errors   control.PeerErrors
 	_        padding
 }
 
@@ -72,15 +71,16 @@ func newWorker(s *settings, index int) (*worker, error) {
 func (w *worker) open(index int) error {
 	s := w.settings
 	own := dial.NewNonce()
-	w.peers = control.NewPeers[peer](maxPeers, own)
+	w.peers = control.NewPeers[peer](maxPeers, s.peers, own)
 	at := s.network.local(s, own, index)
 	fd, bound, err := s.sock.ListenAt(at)
 	if err != nil {
 		return s.listenError(at, err)
 	}
 	// Each peer has a connection and one for a probe.
-	w.connector = dial.NewConnector(dial.Config{Own: own, Sockets: &s.sock,
-		ConnectTimeout: s.connectTimeout, DialError: dialError}, fd, 2*s.peers, w.find)
+	w.connector = dial.NewConnector(dial.Config{Name: name, Own: own, Sockets: &s.sock,
+		Payload: s.payload, ConnectTimeout: s.connectTimeout, DialError: dialError}, fd, 2*s.peers,
+		&w.peers)
 	a := address{Nonce: own[:], Network: s.network.name, InFlight: s.inFlight, Payload: s.payload}
 	if a.At, err = s.network.announce(s, bound); err != nil {
 		return err
@@ -98,10 +98,9 @@ func (w *worker) open(index int) error {
 // newPeer makes the memory of a connection.
 func (w *worker) newPeer(id transport.PeerID, a address) (p *peer, err error) {
 	s := w.settings
-	p = &peer{w: w, id: id, Link: w.connector.NewLink(dial.Nonce(a.Nonce), a.socket, a.At),
+	p = &peer{w: w, id: id, Link: w.connector.NewLink(id, dial.Nonce(a.Nonce), a.socket, a.At),
 		conn:  conn{fd: -1, index: len(w.byIndex)},
-		calls: calltable.NewCalls(s.inFlight), requests: calltable.NewRequests(s.inFlight),
-		errors: name.PeerErrors(id)}
+		calls: calltable.NewCalls(s.inFlight), requests: calltable.NewRequests(s.inFlight)}
 	if p.out.ring, err = newRing(s.buffer); err != nil {
 		return nil, err
 	}
@@ -109,12 +108,6 @@ func (w *worker) newPeer(id transport.PeerID, a address) (p *peer, err error) {
 		return nil, errors.Join(err, p.out.ring.free())
 	}
 	return p, nil
-}
-
-// find returns the peer with a nonce.
-func (w *worker) find(n dial.Nonce) (*peer, bool) {
-	p := w.peers.Find(n)
-	return p, p != nil
 }
 
 // Address implements [transport.Worker].
@@ -129,7 +122,7 @@ func (w *worker) lose(p *peer, err error) {
 	w.peers.Shut(p.id)
 	switch {
 	case errors.Is(err, transport.ErrCorrupt):
-		w.failures = append(w.failures, p.errors.Corrupt)
+		w.failures = append(w.failures, p.Errors.Corrupt)
 	case errors.Is(err, transport.ErrUnavailable):
 		w.failures = append(w.failures, name.PeerError("poll", p.id, err))
 	}
@@ -150,9 +143,6 @@ func (p *peer) end(loss error) (err error) {
 	p.SetLost(loss, -1)
 	return p.CloseSockets()
 }
-
-// free releases the memory of a connection that has ended.
-func (p *peer) free() error { return errors.Join(p.out.ring.free(), p.in.ring.free()) }
 
 // Close implements [transport.Worker]. Payloads that Poll handed out stay readable until
 // the transport closes.
@@ -181,7 +171,7 @@ func (w *worker) destroy() error {
 	w.destroyed = true
 	errs := []error{w.notifier.Close()}
 	for _, p := range w.byIndex {
-		errs = append(errs, p.free())
+		errs = append(errs, p.Free())
 	}
 	return errors.Join(errs...)
 }

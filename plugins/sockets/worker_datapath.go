@@ -67,7 +67,7 @@ func (p *peer) post(ops []transport.Op) (n int, full bool, err error) {
 			p.calls.Begin(number, op.Token)
 		case transport.OpReply:
 			if !p.requests.Open(op.Token) {
-				return n, false, p.errors.NoCall
+				return n, false, p.Errors.NoCall
 			}
 			if !room {
 				return n, true, nil
@@ -75,7 +75,7 @@ func (p *peer) post(ops []transport.Op) (n int, full bool, err error) {
 			p.requests[op.Token] = false
 			number = uint32(op.Token) | replyBit
 		default:
-			return n, false, p.errors.Unsupported
+			return n, false, p.Errors.Unsupported
 		}
 		n++
 		b := ring.at(o.posted, headerSize+size)

@@ -3,7 +3,6 @@ package tcpx
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 
@@ -20,9 +19,10 @@ import (
 // the control socket lists the ports that they come from, and matchData finds their peer by these
 // ports.
 
-// connector is what a worker needs to connect to its peers.
+// connector is what a worker needs to connect to its peers. It is embedded in the worker for its
+// Probe and Silence.
 type connector struct {
-	dial.Connector[*peer]
+	dial.Connector[peer, *peer]
 	dataListeners []int        // for data sockets, in the order of their addresses
 	dataSockets   []dataSocket // accepted, not matched to a peer yet
 }
@@ -90,40 +90,17 @@ func (s *settings) listen(address netip.Addr, port uint16) (fd int, at netip.Add
 
 // Connect implements [transport.Worker].
 func (w *worker) Connect(_ context.Context, id transport.PeerID, encoded []byte) error {
-	return name.PeerError("connect", id, w.begin(id, encoded))
-}
-
-// begin begins to connect to a peer.
-func (w *worker) begin(id transport.PeerID, encoded []byte) error {
-	if w.closed {
-		return transport.ErrClosed
-	}
-	if err := w.peers.CheckID(id); err != nil {
-		return err
-	}
-	if w.peers.Len() >= w.settings.peers {
-		return fmt.Errorf("%w: the transport was opened for %d peers", transport.ErrUnsupported,
-			w.settings.peers)
-	}
 	a, err := w.settings.decodeAddress(encoded)
 	if err != nil {
-		return err
+		return name.PeerError("connect", id, err)
 	}
-	if err := w.peers.CheckNonce(dial.Nonce(a.Nonce)); err != nil {
-		return err
+	_, err = w.connector.Connect(id, dial.Nonce(a.Nonce), func() (*peer, error) {
+		return w.newPeer(id, a)
+	})
+	if err == nil {
+		w.connect() // on one host this is often all that is needed
 	}
-	p, err := w.newPeer(id, a)
-	if err != nil {
-		return err
-	}
-	if err := w.connector.Begin(p); err != nil {
-		p.conn.Leave()
-		return errors.Join(err, w.freeMemory(p))
-	}
-	w.peers.Add(id, p.Nonce, p)
-	w.peers.Open(id, w.settings.payload, &p.errors)
-	w.connect() // on one host this is often all that is needed
-	return nil
+	return err
 }
 
 // connect continues the connections that are not up yet.
@@ -131,9 +108,6 @@ func (w *worker) connect() {
 	w.acceptAll()
 	w.connector.Continue(w.lose)
 }
-
-// Pending implements [dial.Peer].
-func (p *peer) Pending() *dial.Link { return &p.Link }
 
 // Dial implements [dial.Peer].
 func (p *peer) Dial() (err error) {
@@ -289,24 +263,16 @@ func (w *worker) matchData(d dataSocket) bool {
 	return true
 }
 
-var _ transport.Prober = (*worker)(nil)
+// Socket implements [dial.Peer].
+func (p *peer) Socket() int { return p.conn.ControlFD() }
 
-// Probe implements [transport.Prober] over a socket of its own with the settings of the others.
-func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport.Probe) (
-	transport.Floor, error) {
-	p := w.peers.Get(id)
-	up := p != nil && p.State != dial.Lost
-	return name.Probe(id, w.closed, up, func() (transport.Floor, error) {
-		return w.connector.Probe(ctx, p, probe)
-	})
+// Free implements [dial.Peer].
+func (p *peer) Free() error {
+	p.conn.Leave()
+	return p.w.freeMemory(p)
 }
 
-var _ transport.PathReader = (*worker)(nil)
-
-// Silence implements [transport.PathReader].
-func (w *worker) Silence(id transport.PeerID) error {
-	if p := w.peers.Get(id); p != nil {
-		return p.Silence(p.conn.ControlFD())
-	}
-	return nil
-}
+var (
+	_ transport.Prober     = (*worker)(nil)
+	_ transport.PathReader = (*worker)(nil)
+)

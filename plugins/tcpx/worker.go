@@ -21,16 +21,16 @@ import (
 // worker is one thread's sockets and its connections. worker_datapath.go has what the
 // measured loop calls.
 type worker struct {
-	settings  *settings
-	config    *conn.Config // of all connections
-	own       dial.Nonce   // tells this worker from every other
-	address   []byte
-	connector connector
-	epoll     int // the control sockets and the listeners
-	notifier  sock.Notifier
-	memory    bounce.Allocator
-	unpacker  *bounce.Slots
-	peers     control.Peers[peer, dial.Nonce]
+	settings *settings
+	config   *conn.Config // of all connections
+	own      dial.Nonce   // tells this worker from every other
+	address  []byte
+	connector
+	epoll    int // the control sockets and the listeners
+	notifier sock.Notifier
+	memory   bounce.Allocator
+	unpacker *bounce.Slots
+	peers    control.Peers[peer, dial.Nonce]
 
 	dirty     []*peer // posted to since the last Flush
 	lost      control.LostPeers
@@ -64,7 +64,6 @@ type peer struct {
 	requests calltable.Requests
 	isDirty  bool
 	readable bool
-	errors   control.PeerErrors
 }
 
 func newWorker(s *settings, index int) (*worker, error) {
@@ -75,7 +74,7 @@ func newWorker(s *settings, index int) (*worker, error) {
 		releasing: make([]*peer, 0, s.peers)}
 	w.connector.Acceptor.Listener = -1
 	w.own = dial.NewNonce()
-	w.peers = control.NewPeers[peer](maxPeers, w.own)
+	w.peers = control.NewPeers[peer](maxPeers, s.peers, w.own)
 	if err := w.open(index); err != nil {
 		return nil, errors.Join(err, w.Close(), w.destroy())
 	}
@@ -91,8 +90,9 @@ func (w *worker) open(index int) (err error) {
 		return err
 	}
 	// Each peer has a control socket and one for a probe.
-	w.connector.Connector = dial.NewConnector(dial.Config{Own: w.own, Sockets: &s.sock,
-		ConnectTimeout: s.connectTimeout}, fd, 2*s.peers, w.find)
+	w.connector.Connector = dial.NewConnector(dial.Config{Name: name, Own: w.own,
+		Sockets: &s.sock, Payload: s.payload, ConnectTimeout: s.connectTimeout}, fd, 2*s.peers,
+		&w.peers)
 	port := s.dataPort
 	if port > 0 {
 		port += index
@@ -143,12 +143,6 @@ func (w *worker) watch(fd int, id uint32) error {
 	return nil
 }
 
-// find returns the peer with a nonce.
-func (w *worker) find(n dial.Nonce) (*peer, bool) {
-	p := w.peers.Find(n)
-	return p, p != nil
-}
-
 // Address implements [transport.Worker].
 func (w *worker) Address() []byte { return w.address }
 
@@ -156,10 +150,9 @@ func (w *worker) Address() []byte { return w.address }
 func (w *worker) newPeer(id transport.PeerID, a address) (p *peer, err error) {
 	s := w.settings
 	p = &peer{w: w, id: id, address: a, sockets: slices.Repeat([]int{-1}, s.sockets+1),
-		Link:  w.connector.NewLink(dial.Nonce(a.Nonce), sock.ToKernel(a.At), a.At.String()),
+		Link:  w.connector.NewLink(id, dial.Nonce(a.Nonce), sock.ToKernel(a.At), a.At.String()),
 		conn:  conn.New(w.config, id, w.memory, w.unpacker, &w.counters),
-		calls: calltable.NewCalls(s.inFlight), requests: calltable.NewRequests(s.inFlight),
-		errors: name.PeerErrors(id)}
+		calls: calltable.NewCalls(s.inFlight), requests: calltable.NewRequests(s.inFlight)}
 	p.conn.Meet(a.Window, a.Inline)
 	if p.staging, err = w.newStaging(); err != nil {
 		return nil, err
@@ -207,7 +200,7 @@ func (w *worker) Close() error {
 		_ = unix.Close(d.fd)
 	}
 	w.connector.dataSockets = nil
-	errs = append(errs, w.connector.Acceptor.Close())
+	errs = append(errs, w.connector.Close())
 	for _, fd := range append(w.connector.dataListeners, w.epoll) {
 		if fd >= 0 {
 			errs = append(errs, unix.Close(fd))

@@ -35,16 +35,16 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 		switch op.Kind {
 		case transport.OpCall:
 			if op.DeviceSlot != 0 && !w.source.has(op) {
-				return i, p.errors.Unsupported
+				return i, p.Errors.Unsupported
 			}
 			taken = p.postCall(op)
 		case transport.OpReply:
 			if !p.requests.Open(op.Token) {
-				return i, p.errors.NoCall
+				return i, p.Errors.NoCall
 			}
 			taken = p.postReply(op)
 		default:
-			return i, p.errors.Unsupported
+			return i, p.Errors.Unsupported
 		}
 		if !taken {
 			w.counters.Full++

@@ -83,17 +83,11 @@ func (w *worker) Connect(_ context.Context, id transport.PeerID, encoded []byte)
 }
 
 func (w *worker) connect(id transport.PeerID, encoded []byte) error {
-	if err := w.CheckPeer(id); err != nil {
-		return err
-	}
 	a, err := decodeAddress(encoded)
 	if err != nil {
 		return err
 	}
-	if err := w.Peers.CheckNonce(a.nonce); err != nil {
-		return err
-	}
-	if err := w.CheckWindow(int(a.window)); err != nil {
+	if err := w.Check(id, a.nonce, a.window); err != nil {
 		return err
 	}
 	if a.layout != w.endpoint.settings.layout() {

@@ -106,7 +106,7 @@ type Config struct {
 func (w *Worker) Init(c Config, queue *Queue, library Library) (err error) {
 	w.name, w.queue, w.library = c.Name, queue, library
 	w.limit, w.window = c.MaxPayload, c.Window
-	w.Peers = control.NewPeers[Peer](c.Peers, c.Own)
+	w.Peers = control.NewPeers[Peer](c.Peers, c.Peers, c.Own)
 	w.lost = control.NewLostPeers(c.Peers)
 	if c.Waits {
 		w.parking, err = control.NewParking(library.Descriptor())
@@ -114,22 +114,20 @@ func (w *Worker) Init(c Config, queue *Queue, library Library) (err error) {
 	return err
 }
 
-// CheckPeer returns an error if Connect cannot use id.
-func (w *Worker) CheckPeer(id transport.PeerID) error {
+// Check returns an error if Connect cannot use a number, a nonce and a window: the last is how many
+// calls in flight the peer was opened for.
+func (w *Worker) Check(id transport.PeerID, nonce uint64, window uint32) error {
 	if w.closed {
 		return transport.ErrClosed
 	}
-	return w.Peers.CheckID(id)
-}
-
-// CheckWindow returns an error for a peer that was opened for other calls in flight than this side.
-func (w *Worker) CheckWindow(window int) error {
-	if window == w.window {
-		return nil
+	if err := w.Peers.Check(id, nonce); err != nil {
+		return err
 	}
-	return fmt.Errorf("the peer was opened for %d calls in flight and this side for %d: open all "+
-		"ranks with the same",
-		window, w.window)
+	if int(window) != w.window {
+		return fmt.Errorf("the peer was opened for %d calls in flight and this side for %d: open "+
+			"all ranks with the same", window, w.window)
+	}
+	return nil
 }
 
 // NewPeer returns a connection for [Worker.Enter].
@@ -139,8 +137,7 @@ func (w *Worker) NewPeer(id transport.PeerID, own any) *Peer {
 
 // Enter enters a connection to the worker with this nonce.
 func (w *Worker) Enter(p *Peer, nonce uint64) {
-	w.Peers.Add(p.ID, nonce, p)
-	w.Peers.Open(p.ID, w.limit, &p.errors)
+	w.Peers.Add(p.ID, nonce, p, w.limit, &p.errors)
 }
 
 // Refuse ends a connection with which Connect has failed. Poll does not report it.

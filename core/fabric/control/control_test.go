@@ -42,24 +42,25 @@ func TestWorkers(t *testing.T) {
 
 func TestPeers(t *testing.T) {
 	type peer struct{}
-	peers := NewPeers[peer](2, uint64(7))
-	require.NoError(t, peers.CheckID(1))
-	require.NoError(t, peers.CheckNonce(8))
-	require.Error(t, peers.CheckNonce(7), "the worker's own")
+	peers := NewPeers[peer](3, 2, uint64(7))
+	require.NoError(t, peers.Check(1, 8))
+	require.Error(t, peers.Check(1, 7), "the worker's own")
 	p := new(peer)
-	peers.Add(1, 8, p)
+	peers.Add(1, 8, p, 10, nil)
 	require.Equal(t, []*peer{nil, p}, peers.ByID)
 	require.Same(t, p, peers.Get(1))
 	require.Nil(t, peers.Get(0))
 	require.Nil(t, peers.Get(5))
 	require.Same(t, p, peers.Find(8))
 	require.Nil(t, peers.Find(9))
-	require.ErrorContains(t, peers.CheckID(1), "already connected")
-	require.ErrorIs(t, peers.CheckID(2), transport.ErrUnsupported)
-	require.ErrorContains(t, peers.CheckNonce(8), "connected already")
+	require.ErrorContains(t, peers.Check(1, 9), "already connected")
+	require.ErrorIs(t, peers.Check(3, 9), transport.ErrUnsupported)
+	require.ErrorContains(t, peers.Check(2, 8), "connected already")
+	peers.Add(0, 9, new(peer), 10, nil)
+	require.ErrorContains(t, peers.Check(2, 10), "opened for 2 peers")
 	peers.Forget(8)
 	require.Nil(t, peers.Find(8))
-	require.NoError(t, peers.CheckNonce(8))
+	require.NoError(t, peers.Check(2, 8))
 	require.Same(t, p, peers.Get(1))
 }
 
@@ -111,15 +112,14 @@ func TestProbe(t *testing.T) {
 func TestAdmit(t *testing.T) {
 	type peer struct{}
 	const name = Name("test")
-	peers := NewPeers[peer](4, uint64(7))
+	peers := NewPeers[peer](4, 4, uint64(7))
 	p, errs := new(peer), name.PeerErrors(2)
-	peers.Add(2, 8, p)
 	op := func(id transport.PeerID, size int) *transport.Op {
 		return &transport.Op{Peer: id, Payload: make([]byte, size)}
 	}
-	require.Nil(t, peers.Admit(op(2, 0)), "before Open")
+	require.Nil(t, peers.Admit(op(2, 0)), "before Add")
 	require.ErrorIs(t, peers.Refusal(name, op(2, 0)), transport.ErrPeerDown)
-	peers.Open(2, 10, &errs)
+	peers.Add(2, 8, p, 10, &errs)
 	require.Same(t, p, peers.Admit(op(2, 10)))
 	require.Nil(t, peers.Admit(op(2, 11)))
 	require.ErrorIs(t, peers.Refusal(name, op(2, 11)), transport.ErrTooLarge)

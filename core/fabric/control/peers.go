@@ -15,7 +15,8 @@ type Peers[P any, Nonce comparable] struct {
 
 	gates   []gate[P] // by PeerID
 	own     Nonce
-	limit   int
+	ids     int // PeerIDs are below
+	limit   int // of connections
 	byNonce map[Nonce]*P
 }
 
@@ -26,48 +27,41 @@ type gate[P any] struct {
 	errors *PeerErrors
 }
 
-// NewPeers returns an empty table for peers numbered below limit. own is the worker's
+// NewPeers returns an empty table for up to limit peers numbered below ids. own is the worker's
 // own nonce, to which it cannot connect.
-func NewPeers[P any, Nonce comparable](limit int, own Nonce) Peers[P, Nonce] {
-	return Peers[P, Nonce]{own: own, limit: limit, byNonce: map[Nonce]*P{}}
+func NewPeers[P any, Nonce comparable](ids, limit int, own Nonce) Peers[P, Nonce] {
+	return Peers[P, Nonce]{own: own, ids: ids, limit: limit, byNonce: map[Nonce]*P{}}
 }
 
-// CheckID returns an error if Connect cannot use id: it is taken, or too large.
-func (t *Peers[P, Nonce]) CheckID(id transport.PeerID) error {
+// Check returns an error if Connect cannot use a number and an address with this nonce: one of them
+// is connected, the number is too large, the nonce is the worker's own, or the table is full.
+func (t *Peers[P, Nonce]) Check(id transport.PeerID, nonce Nonce) error {
+	_, connected := t.byNonce[nonce]
 	switch {
-	case int(id) >= t.limit:
-		return fmt.Errorf("%w: peers are numbered below %d", transport.ErrUnsupported, t.limit)
+	case int(id) >= t.ids:
+		return fmt.Errorf("%w: peers are numbered below %d", transport.ErrUnsupported, t.ids)
 	case t.Get(id) != nil:
 		return errors.New("already connected")
-	}
-	return nil
-}
-
-// CheckNonce returns an error if Connect cannot use an address with this nonce: it is
-// connected, or the worker's own.
-func (t *Peers[P, Nonce]) CheckNonce(nonce Nonce) error {
-	if _, connected := t.byNonce[nonce]; connected || nonce == t.own {
+	case connected || nonce == t.own:
 		return errors.New("the address is connected already, or the worker's own")
+	case len(t.byNonce) >= t.limit:
+		return fmt.Errorf("%w: the transport was opened for %d peers", transport.ErrUnsupported,
+			t.limit)
 	}
 	return nil
 }
 
-// Add enters a connection that CheckID and CheckNonce allowed.
-func (t *Peers[P, Nonce]) Add(id transport.PeerID, nonce Nonce, p *P) {
+// Add enters a connection that Check allowed. Admit takes payloads of up to limit bytes for it.
+// errors are those of the peer.
+func (t *Peers[P, Nonce]) Add(id transport.PeerID, nonce Nonce, p *P, limit int,
+	errors *PeerErrors) {
 	for len(t.ByID) <= int(id) {
 		t.ByID = append(t.ByID, nil)
+		t.gates = append(t.gates, gate[P]{limit: -1})
 	}
 	t.ByID[id] = p
 	t.byNonce[nonce] = p
-}
-
-// Open makes Admit take payloads of up to limit bytes for a peer that was added. errors are those
-// of the peer.
-func (t *Peers[P, Nonce]) Open(id transport.PeerID, limit int, errors *PeerErrors) {
-	for len(t.gates) <= int(id) {
-		t.gates = append(t.gates, gate[P]{limit: -1})
-	}
-	t.gates[id] = gate[P]{limit: limit, peer: t.ByID[id], errors: errors}
+	t.gates[id] = gate[P]{limit: limit, peer: p, errors: errors}
 }
 
 // Shut makes Admit refuse a peer, which is lost.
@@ -83,7 +77,7 @@ func (t *Peers[P, Nonce]) Admit(op *transport.Op) *P {
 }
 
 // Refusal returns the error with which Post refuses an op that was not admitted. For an
-// opened peer it does not allocate.
+// connected peer it does not allocate.
 func (t *Peers[P, Nonce]) Refusal(name Name, op *transport.Op) error {
 	switch {
 	case int(op.Peer) >= len(t.gates) || t.gates[op.Peer].peer == nil:
@@ -94,12 +88,9 @@ func (t *Peers[P, Nonce]) Refusal(name Name, op *transport.Op) error {
 	return t.gates[op.Peer].errors.TooLarge
 }
 
-// Forget removes a nonce: Find returns nil for it, and CheckNonce allows it again. ByID keeps the
+// Forget removes a nonce: Find returns nil for it, and Check allows it again. ByID keeps the
 // connection.
 func (t *Peers[P, Nonce]) Forget(nonce Nonce) { delete(t.byNonce, nonce) }
-
-// Len returns the number of connections.
-func (t *Peers[P, Nonce]) Len() int { return len(t.byNonce) }
 
 // Get returns the connection of a PeerID, or nil.
 func (t *Peers[P, Nonce]) Get(id transport.PeerID) *P {

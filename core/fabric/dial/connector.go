@@ -27,17 +27,20 @@ const (
 
 // Config configures the connections of a worker.
 type Config struct {
+	Name           control.Name // of the transport, in errors
 	Own            Nonce
 	Sockets        *sock.Options
+	Payload        int           // bytes of the largest payload
 	ConnectTimeout time.Duration // a peer is lost if it is not connected after this time
 	// DialError makes the error for a peer at an address that cannot be dialled; nil for one that
 	// names the address.
 	DialError func(at string, err error) error
 }
 
-// Peer is a connection that a [Connector] makes. It is called on the worker's thread.
+// Peer is a connection that a [Connector] makes. It embeds a [Link], and is called on the worker's
+// thread.
 type Peer interface {
-	// Pending returns the part of the peer that the Connector manages.
+	// Pending returns the Link.
 	Pending() *Link
 	// Dial begins to connect all sockets of the connection, of which none is open, with
 	// [Link.Dial] and [Link.DialGreeting].
@@ -50,36 +53,76 @@ type Peer interface {
 	// Attach brings the connection up if it has all of its sockets, and reports whether it has.
 	// Its error, such as that one of them has ended, ends the connection.
 	Attach() (up bool, err error)
+	// Socket returns the socket of a connection that is up by which [Connector.Silence] tells
+	// whether packets come.
+	Socket() int
+	// Free releases the memory of a peer that cannot begin to connect.
+	Free() error
 }
 
-// Connector makes the connections of one worker.
-type Connector[P Peer] struct {
+// Connector makes the connections of one worker, whose peers are of type T. A worker that embeds it
+// is a [transport.Prober].
+type Connector[T any, P interface {
+	*T
+	Peer
+}] struct {
 	Acceptor sock.Acceptor
 	config   Config
-	find     func(Nonce) (P, bool)
+	peers    *control.Peers[T, Nonce]
 	pending  []P
 	last     int64 // when Continue ran last
+	closed   bool
 }
 
 // NewConnector returns the connector of a worker that listens on a socket, which it owns then.
-// expected is the most sockets that peers may have waiting there; find returns the peer with a
-// nonce.
-func NewConnector[P Peer](c Config, listener, expected int,
-	find func(Nonce) (P, bool)) Connector[P] {
-	return Connector[P]{config: c, find: find,
+// expected is the most sockets that peers may have waiting there; peers is the worker's table.
+func NewConnector[T any, P interface {
+	*T
+	Peer
+}](c Config, listener, expected int, peers *control.Peers[T, Nonce]) Connector[T, P] {
+	return Connector[T, P]{config: c, peers: peers,
 		Acceptor: sock.NewAcceptor(listener, c.Sockets, HelloSize, expected)}
 }
 
 // NewLink returns the link of a peer that listens at an address; at is its text for errors.
-func (c *Connector[P]) NewLink(nonce Nonce, address unix.Sockaddr, at string) Link {
-	return newLink(&c.config, nonce, address, at)
+func (c *Connector[T, P]) NewLink(id transport.PeerID, nonce Nonce, address unix.Sockaddr,
+	at string) Link {
+	return Link{config: &c.config, Nonce: nonce, Errors: c.config.Name.PeerErrors(id),
+		address: address, at: at, began: clock.Now(), probe: -1}
 }
 
 // Pending returns the peers that are not up yet.
-func (c *Connector[P]) Pending() []P { return c.pending }
+func (c *Connector[T, P]) Pending() []P { return c.pending }
 
-// Begin begins to connect a peer. If it fails, the peer's sockets are closed.
-func (c *Connector[P]) Begin(p P) error {
+// Connect begins to connect to the worker with a nonce, and enters the peer into the worker's table.
+// It calls open, which makes the peer, once it knows that there may be one.
+func (c *Connector[T, P]) Connect(id transport.PeerID, nonce Nonce, open func() (P, error)) (P,
+	error) {
+	p, err := c.connect(id, nonce, open)
+	return p, c.config.Name.PeerError("connect", id, err)
+}
+
+func (c *Connector[T, P]) connect(id transport.PeerID, nonce Nonce, open func() (P, error)) (P,
+	error) {
+	if c.closed {
+		return nil, transport.ErrClosed
+	}
+	if err := c.peers.Check(id, nonce); err != nil {
+		return nil, err
+	}
+	p, err := open()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.begin(p); err != nil {
+		return nil, errors.Join(err, p.Free())
+	}
+	c.peers.Add(id, nonce, p, c.config.Payload, &p.Pending().Errors)
+	return p, nil
+}
+
+// begin begins to connect a peer. If it fails, the peer's sockets are closed.
+func (c *Connector[T, P]) begin(p P) error {
 	l := p.Pending()
 	c.last = clock.Now()
 	if l.Dials = bytes.Compare(c.config.Own[:], l.Nonce[:]) < 0; l.Dials {
@@ -94,16 +137,16 @@ func (c *Connector[P]) Begin(p P) error {
 
 // Accept accepts the sockets that have come and gives them to their peers. It returns
 // [sock.ErrInDmabuf] if this host could not read a hello.
-func (c *Connector[P]) Accept() error { return c.Acceptor.Accept(c.decide) }
+func (c *Connector[T, P]) Accept() error { return c.Acceptor.Accept(c.decide) }
 
 // decide gives an arrival to its peer.
-func (c *Connector[P]) decide(a *sock.Arrival) sock.Verdict {
+func (c *Connector[T, P]) decide(a *sock.Arrival) sock.Verdict {
 	h, ok := DecodeHello(a.Hello, c.config.Own, sock.PortOf(a.From))
 	if !ok {
 		return sock.Stranger
 	}
-	p, ok := c.find(h.From)
-	if !ok {
+	p := P(c.peers.Find(h.From))
+	if p == nil {
 		return sock.Wait
 	}
 	l := p.Pending()
@@ -120,10 +163,10 @@ func (c *Connector[P]) decide(a *sock.Arrival) sock.Verdict {
 }
 
 // Since returns the time since Continue ran last, in nanoseconds.
-func (c *Connector[P]) Since() int64 { return clock.Now() - c.last }
+func (c *Connector[T, P]) Since() int64 { return clock.Now() - c.last }
 
 // Continue continues the connections that are not up yet. It calls lose for each that fails.
-func (c *Connector[P]) Continue(lose func(P, error)) {
+func (c *Connector[T, P]) Continue(lose func(P, error)) {
 	now := clock.Now()
 	passed := min(now-c.last, maxStep)
 	c.last = now
@@ -142,7 +185,7 @@ func (c *Connector[P]) Continue(lose func(P, error)) {
 }
 
 // try continues one connection and reports whether it is up.
-func (c *Connector[P]) try(p P, now int64) (up bool, err error) {
+func (c *Connector[T, P]) try(p P, now int64) (up bool, err error) {
 	l := p.Pending()
 	if limit := c.config.ConnectTimeout; l.waited > int64(limit) {
 		err := fmt.Errorf("no connection with %s within %v (connect-timeout)", l.at, limit)
@@ -161,7 +204,7 @@ func (c *Connector[P]) try(p P, now int64) (up bool, err error) {
 
 // keepDialing dials a peer, or goes on with that, and reports whether all sockets are connected.
 // While the peer cannot be reached, it dials all sockets anew: a hello lists the ports of them all.
-func (c *Connector[P]) keepDialing(p P, now int64) (done bool, err error) {
+func (c *Connector[T, P]) keepDialing(p P, now int64) (done bool, err error) {
 	l := p.Pending()
 	switch {
 	case l.again > now:
@@ -183,7 +226,7 @@ func (c *Connector[P]) keepDialing(p P, now int64) (done bool, err error) {
 // Interests appends what poll(2) has to watch for connections that are not up: sockets on which
 // something arrives, and then those that are being connected. It returns how many of the first kind
 // there are, and timeout, shortened to when a peer is to be dialled anew.
-func (c *Connector[P]) Interests(list []unix.PollFd, timeout time.Duration) (_ []unix.PollFd,
+func (c *Connector[T, P]) Interests(list []unix.PollFd, timeout time.Duration) (_ []unix.PollFd,
 	arrivals int, _ time.Duration) {
 	begin := len(list)
 	list = c.Acceptor.Interests(list)
@@ -200,19 +243,35 @@ func (c *Connector[P]) Interests(list []unix.PollFd, timeout time.Duration) (_ [
 	return list, arrivals, timeout
 }
 
-// Probe measures the floor over a socket of its own with the settings of the others. The peer's
-// worker has to call it at the same time. Connections that are not up yet make no progress until it
-// returns.
-func (c *Connector[P]) Probe(ctx context.Context, p P, probe transport.Probe) (transport.Floor,
-	error) {
-	l := p.Pending()
-	dial := func() (fd int, hello []byte, err error) { return l.dial(Probe, nil) }
-	return floor.ProbeSockets(ctx, probe, dial, func() (fd int, err error) {
-		err = c.Accept()
-		fd, l.probe = l.probe, -1
-		return fd, err
-	})
+// Probe implements [transport.Prober] over a socket of its own with the settings of the others.
+// Connections that are not up yet make no progress until it returns.
+func (c *Connector[T, P]) Probe(ctx context.Context, id transport.PeerID, probe transport.Probe) (
+	transport.Floor, error) {
+	var l *Link
+	if p := P(c.peers.Get(id)); p != nil {
+		l = p.Pending()
+	}
+	return c.config.Name.Probe(id, c.closed, l != nil && l.State != Lost,
+		func() (transport.Floor, error) {
+			dial := func() (fd int, hello []byte, err error) { return l.dial(Probe, nil) }
+			return floor.ProbeSockets(ctx, probe, dial, func() (fd int, err error) {
+				err = c.Accept()
+				fd, l.probe = l.probe, -1
+				return fd, err
+			})
+		})
+}
+
+// Silence implements the method of [transport.PathReader].
+func (c *Connector[T, P]) Silence(id transport.PeerID) error {
+	if p := P(c.peers.Get(id)); p != nil {
+		return p.Pending().silence(p.Socket())
+	}
+	return nil
 }
 
 // Close closes the listener and the sockets without a peer.
-func (c *Connector[P]) Close() error { return c.Acceptor.Close() }
+func (c *Connector[T, P]) Close() error {
+	c.closed = true
+	return c.Acceptor.Close()
+}

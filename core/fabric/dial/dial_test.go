@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/sock"
 )
 
@@ -18,9 +19,8 @@ type testPeer struct {
 	fd    int
 	dials int
 	err   error // of Dial
+	freed bool
 }
-
-func (p *testPeer) Pending() *Link { return &p.Link }
 
 func (p *testPeer) Dial() (err error) {
 	p.dials++
@@ -56,13 +56,21 @@ func (p *testPeer) Attach() (bool, error) {
 	return true, nil
 }
 
+func (p *testPeer) Socket() int { return p.fd }
+
+func (p *testPeer) Free() error {
+	p.freed = true
+	return nil
+}
+
 // side is a worker with one peer.
 type side struct {
-	Connector[*testPeer]
-	peer *testPeer
-	at   netip.AddrPort
-	own  Nonce
-	lost error
+	Connector[testPeer, *testPeer]
+	table control.Peers[testPeer, Nonce]
+	peer  *testPeer
+	at    netip.AddrPort
+	own   Nonce
+	lost  error
 }
 
 func newSide(t *testing.T, own byte, connectTimeout time.Duration) *side {
@@ -71,10 +79,9 @@ func newSide(t *testing.T, own byte, connectTimeout time.Duration) *side {
 	fd, at, err := options.Listen(0)
 	require.NoError(t, err)
 	s := &side{own: Nonce{own}, at: at}
-	c := Config{Own: s.own, Sockets: options, ConnectTimeout: connectTimeout}
-	s.Connector = NewConnector(c, fd, 2, func(n Nonce) (*testPeer, bool) {
-		return s.peer, s.peer != nil && s.peer.Nonce == n
-	})
+	s.table = control.NewPeers[testPeer](2, 2, s.own)
+	c := Config{Own: s.own, Sockets: options, ConnectTimeout: connectTimeout, Payload: 10}
+	s.Connector = NewConnector(c, fd, 2, &s.table)
 	t.Cleanup(func() {
 		require.NoError(t, s.Close())
 		if s.peer != nil {
@@ -85,13 +92,20 @@ func newSide(t *testing.T, own byte, connectTimeout time.Duration) *side {
 	return s
 }
 
+// open returns a peer for another side.
+func (s *side) open(to *side, dialError error) *testPeer {
+	return &testPeer{fd: -1, err: dialError,
+		Link: s.NewLink(1, to.own, sock.ToKernel(to.at), to.at.String())}
+}
+
 // begin begins to connect to another side.
 func (s *side) begin(t *testing.T, to *side, dialError error) {
 	t.Helper()
-	p := &testPeer{fd: -1, err: dialError}
-	p.Link = s.NewLink(to.own, sock.ToKernel(to.at), to.at.String())
-	require.NoError(t, s.Begin(p))
-	s.peer = p
+	var err error
+	s.peer, err = s.Connect(1, to.own, func() (*testPeer, error) {
+		return s.open(to, dialError), nil
+	})
+	require.NoError(t, err)
 }
 
 func (s *side) poll() error {
@@ -117,7 +131,7 @@ func TestSmallerNonceDials(t *testing.T) {
 	b.begin(t, a, nil)
 	require.True(t, a.peer.Dials)
 	require.False(t, b.peer.Dials)
-	require.ErrorContains(t, b.peer.Silence(-1), "no connection with "+a.at.String()+" yet")
+	require.ErrorContains(t, b.Silence(1), "no connection with "+a.at.String()+" yet")
 	eventually(t, "the connection", func() bool {
 		require.NoError(t, a.poll())
 		require.NoError(t, b.poll())
@@ -133,7 +147,7 @@ func TestSmallerNonceDials(t *testing.T) {
 func TestDialsAgain(t *testing.T) {
 	a, b := newSide(t, 1, 300*time.Millisecond), newSide(t, 2, time.Minute)
 	a.begin(t, b, unix.EHOSTUNREACH)
-	require.ErrorIs(t, a.peer.Silence(-1), unix.EHOSTUNREACH)
+	require.ErrorIs(t, a.Silence(1), unix.EHOSTUNREACH)
 	_, _, timeout := a.Interests(nil, time.Hour)
 	require.LessOrEqual(t, timeout, dialEvery)
 	eventually(t, "the loss", func() bool {
@@ -150,10 +164,12 @@ func TestDialsAgain(t *testing.T) {
 func TestDialFails(t *testing.T) {
 	a, b := newSide(t, 1, time.Minute), newSide(t, 2, time.Minute)
 	broken := errors.New("broken")
-	p := &testPeer{fd: -1, err: broken}
-	p.Link = a.NewLink(b.own, sock.ToKernel(b.at), b.at.String())
-	require.ErrorIs(t, a.Begin(p), broken)
+	p := a.open(b, broken)
+	_, err := a.Connect(1, b.own, func() (*testPeer, error) { return p, nil })
+	require.ErrorIs(t, err, broken)
+	require.True(t, p.freed)
 	require.Empty(t, a.Pending())
+	require.Nil(t, a.table.Get(1))
 }
 
 // TestTimeoutCountsPolls: time in which a worker does not poll does not count.

@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"transportbench/core/fabric/clock"
 	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/sock"
 )
@@ -29,6 +28,8 @@ type Link struct {
 	Nonce Nonce // of the peer
 	Dials bool  // this side dials
 	Loss  error // why the connection was lost, in state Lost
+	// Errors are made here, because the data path does not allocate.
+	Errors control.PeerErrors
 
 	config  *Config
 	at      string        // the peer's address, for errors
@@ -47,6 +48,9 @@ type socket struct {
 	fd    int
 	hello []byte // the unsent part
 }
+
+// Pending returns l, as [Peer] has it.
+func (l *Link) Pending() *Link { return l }
 
 // Began returns when the connection was begun, by [clock.Now].
 func (l *Link) Began() int64 { return l.began }
@@ -123,10 +127,9 @@ func (l *Link) greet() (done bool, err error) {
 	return len(left) == 0, nil
 }
 
-// Silence explains why nothing comes from the peer: it returns why the connection is not up yet,
-// for how long no packet has come on a socket that is up, or the loss; nil if packets come. It
-// implements [transport.PathReader].
-func (l *Link) Silence(fd int) error {
+// silence explains why nothing comes from the peer: it returns why the connection is not up yet,
+// for how long no packet has come on a socket that is up, or the loss; nil if packets come.
+func (l *Link) silence(fd int) error {
 	timeout := l.config.ConnectTimeout
 	switch {
 	case l.State == Connecting && l.failure != nil:
@@ -166,9 +169,4 @@ func (l *Link) dropProbe() {
 		_ = unix.Close(l.probe)
 		l.probe = -1
 	}
-}
-
-// newLink returns the link of a connection that begins.
-func newLink(c *Config, nonce Nonce, address unix.Sockaddr, at string) Link {
-	return Link{config: c, Nonce: nonce, address: address, at: at, began: clock.Now(), probe: -1}
 }

@@ -167,7 +167,7 @@ func newWorker(s settings, watch *shm.Watcher) (*worker, error) {
 	}
 	w := &worker{
 		settings: s, watch: watch, inbox: in,
-		peers:     control.NewPeers[peer](MaxPeers, in.nonce),
+		peers:     control.NewPeers[peer](MaxPeers, s.peers, in.nonce),
 		regions:   make([]*region, s.peers),
 		active:    make([]*region, 0, s.peers),
 		unmatched: make([]*region, 0, s.peers),
@@ -199,22 +199,18 @@ func (w *worker) connect(id transport.PeerID, address []byte) error {
 	if w.closed {
 		return transport.ErrClosed
 	}
-	if err := w.peers.CheckID(id); err != nil {
-		return err
-	}
 	a, err := decodeAddress(address)
 	if err != nil {
 		return err
 	}
-	if err := w.peers.CheckNonce(a.Nonce); err != nil {
+	if err := w.peers.Check(id, a.Nonce); err != nil {
 		return err
 	}
 	p, err := w.newPeer(id, a)
 	if err != nil {
 		return err
 	}
-	w.peers.Add(id, a.Nonce, p)
-	w.peers.Open(id, w.settings.maxPayload(), &p.errors)
+	w.peers.Add(id, a.Nonce, p, w.settings.maxPayload(), &p.errors)
 	// The peer may have notified before this worker knew it.
 	early := w.unmatched
 	w.unmatched = w.unmatched[:0]
