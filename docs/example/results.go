@@ -1,7 +1,6 @@
 package main
 
 import (
-
 	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/dial"
 	"transportbench/core/fabric/sock"

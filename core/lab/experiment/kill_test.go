@@ -1,42 +1,44 @@
 package experiment
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
 
-// sweepUntilKilled is a sweep in another process. It prints a line for each repeat once that is
+// sweepUntilKilled is a sweep in another process. It sends the name of each repeat once that is
 // stored, which is when the next one begins.
-func sweepUntilKilled(dir string) int {
+func sweepUntilKilled(parent *fabrictest.Parent) error {
+	var dir string
+	if err := parent.Config(&dir); err != nil {
+		return err
+	}
 	spec, err := ParseSpec("s.yaml", []byte(killedMatrix))
-	if err == nil {
-		var p *Plan
-		if p, err = Expand(spec, known); err == nil {
-			_, err = runSweep(context.Background(), p, options{
-				Dir: dir, Resume: HasSweep(dir), Measure: good, Watcher: &teller{},
-			})
-		}
-	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+		return err
 	}
-	fmt.Println("complete")
-	return 0
+	p, err := Expand(spec, known)
+	if err != nil {
+		return err
+	}
+	if _, err = runSweep(context.Background(), p, options{
+		Dir: dir, Resume: HasSweep(dir), Measure: good, Watcher: &teller{parent: parent},
+	}); err != nil {
+		return err
+	}
+	return parent.Send("complete")
 }
 
 const killedMatrix = "repeats: 6\naxes: {transport: [shm, erpc], in-flight: [1, 2, 3, 4, 5, 6, " +
@@ -44,12 +46,13 @@ const killedMatrix = "repeats: 6\naxes: {transport: [shm, erpc], in-flight: [1, 
 
 type teller struct {
 	io.Writer
-	last string
+	parent *fabrictest.Parent
+	last   string
 }
 
 func (w *teller) Begin(s Status) runner.Observer {
 	if w.last != "" {
-		fmt.Println(w.last)
+		_ = w.parent.Send(w.last)
 	}
 	w.last = fmt.Sprintf("%s/%d", s.Label, s.Repeat)
 	return nil
@@ -66,35 +69,24 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	stored := map[string]bool{}
 	kills := 0
 	for kills < 50 {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), "SWEEP_TEST_DIR="+dir)
-		cmd.Stderr = os.Stderr
-		out, err := cmd.StdoutPipe()
-		require.NoError(t, err)
-		require.NoError(t, cmd.Start())
+		child := fabrictest.Start(t, "sweep", dir)
 		// Some die while they start, others while they write.
 		delay := time.Duration(r.IntN(60)) * time.Millisecond
-		timer := time.AfterFunc(delay, func() { _ = cmd.Process.Kill() })
+		timer := time.AfterFunc(delay, func() { _ = unix.Kill(child.PID, unix.SIGKILL) })
 		complete := false
-		lines := bufio.NewScanner(out)
-		for lines.Scan() {
-			if complete = lines.Text() == "complete"; !complete {
-				require.False(t, stored[lines.Text()], "%s was measured again", lines.Text())
-				stored[lines.Text()] = true
+		for name := ""; !complete && child.Read(&name) == nil; {
+			if complete = name == "complete"; !complete {
+				require.False(t, stored[name], "%s was measured again", name)
+				stored[name] = true
 			}
 		}
 		timer.Stop()
-		var exit *exec.ExitError
-		if err = cmd.Wait(); err != nil {
-			require.ErrorAs(t, err, &exit)
-			require.False(t, exit.Exited(), "it failed by itself")
-			kills++
-		}
-		if complete { // it may also have been killed after it reported completion
+		if complete {
 			dir, stored = t.TempDir(), map[string]bool{} // start a new sweep
 			continue
 		}
-		require.Error(t, err, "it ended and did not say that it was complete")
+		require.Equal(t, -1, child.Kill(), "it ended by itself and did not say that it was complete")
+		kills++
 		requireReadable(t, dir)
 	}
 	outcome, err := runSweep(t.Context(), plan(t, killedMatrix),

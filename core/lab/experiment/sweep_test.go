@@ -18,6 +18,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/experiment/trace"
 	"transportbench/core/lab/judge/consistency"
@@ -27,8 +28,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv("SWEEP_TEST_DIR"); dir != "" {
-		os.Exit(sweepUntilKilled(dir))
+	if fabrictest.RunChild(map[string]fabrictest.Role{"sweep": sweepUntilKilled}) {
+		return
 	}
 	goleak.VerifyTestMain(m)
 }
