@@ -94,8 +94,8 @@ func (c *Connector[T, P]) NewLink(id transport.PeerID, nonce Nonce, address unix
 // Pending returns the peers that are not up yet.
 func (c *Connector[T, P]) Pending() []P { return c.pending }
 
-// Connect begins to connect to the worker with a nonce, and enters the peer into the worker's table.
-// It calls open, which makes the peer, once it knows that there may be one.
+// Connect begins to connect to the worker with a nonce, and enters the peer into this worker's
+// table. It calls open, which makes the peer, only if there is room for one.
 func (c *Connector[T, P]) Connect(id transport.PeerID, nonce Nonce, open func() (P, error)) (P,
 	error) {
 	p, err := c.connect(id, nonce, open)

@@ -85,7 +85,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			dir, stored = t.TempDir(), map[string]bool{} // start a new sweep
 			continue
 		}
-		require.Equal(t, -1, child.Kill(), "it ended by itself and did not say that it was complete")
+		require.Equal(t, -1, child.Kill(), "it ended by itself and was not complete")
 		kills++
 		requireReadable(t, dir)
 	}
