@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,7 @@ var answers = map[string]struct {
 	"rates":    {doctest.Latency, (*answerSet).rates},
 	"peers":    {"results/v0.8.0/intel-xeon-2core-vm/peers", (*answerSet).peers},
 	"services": {doctest.Services, (*answerSet).services},
+	"values":   {doctest.Services, (*answerSet).values},
 }
 
 // TestPublishedAnswers compares the answers of the documents with the committed results that they
@@ -60,7 +62,6 @@ func TestPublishedAnswers(t *testing.T) {
 type answerSet struct {
 	*set.Set
 	dir     string
-	first   *result.Result
 	states  state.Classifier
 	ranking *compare.Ranking
 	floors  map[string]string // the name of each transport's medium floor
@@ -70,16 +71,15 @@ func newAnswerSet(t *testing.T, dir string, s *set.Set) *answerSet {
 	t.Setenv("XDG_STATE_HOME", t.TempDir()) // may have another calibration
 	ranking, err := rankTransports(s)
 	require.NoError(t, err)
-	a := &answerSet{s, dir, nil, state.NewClassifier(s), ranking, map[string]string{}}
+	a := &answerSet{s, dir, state.NewClassifier(s), ranking, map[string]string{}}
 	for i := range s.Cells {
-		if s.Cells[i].Status != set.Measured {
-			continue
-		}
-		results, err := s.Results(&s.Cells[i])
+		c := &s.Cells[i]
+		results, err := s.Results(c)
 		require.NoError(t, err)
-		a.first = cmp.Or(a.first, results[0])
-		if floor := results[0].Repeats[0].Before.Medium; floor != nil {
-			a.floors[s.Cells[i].Transport()] = floor.Name
+		for _, r := range results { // none if the set is an index only
+			if floor := r.Repeats[0].Before.Medium; floor != nil {
+				a.floors[c.Transport()] = floor.Name
+			}
 		}
 	}
 	return a
@@ -87,9 +87,10 @@ func newAnswerSet(t *testing.T, dir string, s *set.Set) *answerSet {
 
 // source names what was measured, where and when.
 func (a *answerSet) source() string {
+	first := &a.Cells[0]
 	return fmt.Sprintf("%s; `%s`, version %s, revision %.8s, %s",
-		format.MachineOf(a.Machine(&a.Cells[0]).Identity), a.dir, a.first.Tool.Version,
-		a.first.Tool.Revision, a.first.StartedAt.Format(time.DateOnly))
+		format.MachineOf(a.Machine(first).Identity), a.dir, first.Tool.Version,
+		first.Tool.Revision, first.StartedAt.Format(time.DateOnly))
 }
 
 // rows returns the cells with these options by transport.
@@ -158,9 +159,18 @@ func (a *answerSet) letters(metric string, rows map[string]*set.Cell) map[string
 	return letters
 }
 
-// markdown writes a table. Columns of numbers have headers that begin with ">".
+// markdown writes a table without the columns that have no value. Columns of numbers have headers
+// that begin with ">".
 func markdown(w *bytes.Buffer, headers []string, rows [][]string) {
-	line := func(cells []string) { fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | ")) }
+	line := func(cells []string) {
+		shown := []string{}
+		for i, cell := range cells {
+			if slices.ContainsFunc(rows, func(row []string) bool { return row[i] != "-" }) {
+				shown = append(shown, cell)
+			}
+		}
+		fmt.Fprintf(w, "| %s |\n", strings.Join(shown, " | "))
+	}
 	names, marks := slices.Clone(headers), slices.Repeat([]string{"---"}, len(headers))
 	for i, header := range headers {
 		name, number := strings.CutPrefix(header, ">")
@@ -278,13 +288,14 @@ func kept(c *set.Cell) bool {
 	})
 }
 
-// response returns a percentile of an open loop's response times.
+// response returns a percentile of an open loop's response times, of all windows if the set has
+// their histograms.
 func response(c *set.Cell, metric string) string {
-	switch {
-	case c == nil:
-		return "-"
-	case !kept(c):
+	if c != nil && !kept(c) {
 		return "not kept"
+	}
+	if c == nil || c.Pooled[metric].Value == 0 {
+		return value(c, metric, "")
 	}
 	return format.Time(c.Pooled[metric].Value)
 }
@@ -331,17 +342,55 @@ func (a *answerSet) peers(w *bytes.Buffer) {
 	fmt.Fprintf(w, "\n%s.\n", a.source())
 }
 
-// services writes what services see that have few calls, of parked threads, or larger values.
+// services writes what users see of few calls to parked threads, of a cache of blocks, and of many
+// callers of one server.
 func (a *answerSet) services(w *bytes.Buffer) {
-	parked := a.rows("rate=20000", "idle=park")
-	one, many := a.rows("idle=auto", "in_flight=1"), a.rows("idle=auto", "in_flight=32")
+	all, parked := a.rows("value_size=4096", "in_flight=1"), a.rows("rate=20000", "idle=park")
+	cache, incast := a.rows("profile=kvcache"), a.rows("traffic=incast:8")
 	var rows [][]string
-	for _, name := range byMetric(one, result.LatencyP50) {
+	for _, name := range byMetric(all, result.LatencyP50) {
 		rows = append(rows, []string{"`" + name + "`",
-			response(parked[name], result.ResponseP50), value(one[name], result.LatencyP50, ""),
-			value(many[name], result.Throughput, " op/s")})
+			response(parked[name], result.ResponseP50),
+			value(parked[name], result.ProcessCPUPerOp, ""),
+			value(cache[name], result.Throughput, " op/s"),
+			value(incast[name], result.Throughput, " op/s")})
 	}
-	markdown(w, []string{"transport", ">20k/s, parked: p50", ">4 KiB, 1 call: p50",
-		">32 calls, op/s"}, rows)
-	fmt.Fprintf(w, "\n`%s`, revision %.8s.\n", a.dir, a.first.Tool.Revision)
+	markdown(w, []string{"transport", ">20k/s, parked: p50", ">CPU/op",
+		">`kvcache`, op/s", ">`incast:8`, op/s"}, rows)
+	fmt.Fprintf(w, "\n%s.\n", a.source())
+}
+
+// values writes how the time of a lone call, and the throughput of many, change with the size of
+// the values.
+func (a *answerSet) values(w *bytes.Buffer) {
+	headers, metrics := []string{"transport"}, []string{}
+	var columns []map[string]*set.Cell
+	for _, calls := range []string{"1", "32"} {
+		for size := int64(1 << 10); size <= 64<<10; size *= 4 {
+			cells := a.rows("profile=kv", "in_flight="+calls,
+				"value_size="+strconv.FormatInt(size, 10))
+			if len(cells) == 0 {
+				continue
+			}
+			columns = append(columns, cells)
+			if calls == "1" {
+				headers = append(headers, ">"+transport.FormatSize(size)+": p50")
+				metrics = append(metrics, result.LatencyP50)
+			} else {
+				headers = append(headers,
+					">"+transport.FormatSize(size)+", 32 calls: op/s")
+				metrics = append(metrics, result.Throughput)
+			}
+		}
+	}
+	var rows [][]string
+	for _, name := range byMetric(columns[0], result.LatencyP50) {
+		row := []string{"`" + name + "`"}
+		for i, cells := range columns {
+			row = append(row, value(cells[name], metrics[i], " op/s"))
+		}
+		rows = append(rows, row)
+	}
+	markdown(w, headers, rows)
+	fmt.Fprintf(w, "\n`%s`.\n", a.dir)
 }

@@ -77,12 +77,12 @@ func readPublished(t *testing.T, root, dir string) *set.Set {
 		require.Equal(t, format.MachineOf(s.Machine(&s.Cells[0]).Identity),
 			format.MachineOf(s.Machine(c).Identity),
 			"%s has results of several machines", dir)
+		require.Equal(t, c.Tool.Version, versionOf(dir), dir)
 		results, err := s.Results(c)
 		require.NoError(t, err)
 		for _, r := range results {
 			// A rate that a transport cannot keep is an answer, too.
 			require.False(t, r.Failed() && kept(c), "%s of %s failed", r.ID, dir)
-			require.Equal(t, r.Tool.Version, versionOf(dir), dir)
 		}
 	}
 	return s
