@@ -113,7 +113,7 @@ func TestAnalyzeExitCodes(t *testing.T) {
 			"--what-if", "client_s=3"}},
 		{app.ExitThreshold, "no load meets", []string{curve, "--slo", "p99<500ns"}},
 		{app.ExitThreshold, "2.68 GB/s, not 20.0 GB/s", []string{clitest.Published + "tcpx.json"}},
-		{app.ExitThreshold, "merged histogram has", []string{wrong}},
+		{app.ExitThreshold, "do not use these figures: 3 were wrong", []string{wrong}},
 		{app.ExitTooLittle, "three usable loads", []string{two, "--knee"}},
 		{app.ExitTooLittle, "6 repeats", []string{few, "--slo", "p99<2.5us"}},
 		{app.ExitTooLittle, "response_p99", []string{curve, "--slo", "response_p99<1us"}},
@@ -126,12 +126,13 @@ func TestAnalyzeExitCodes(t *testing.T) {
 	}
 }
 
-// wronged returns a committed result with a changed figure.
+// wronged returns a committed result with a failed check.
 func wronged(t *testing.T) string {
 	t.Helper()
 	r, err := result.Read(clitest.CommittedCell(t, "shm"))
 	require.NoError(t, err)
-	r.Repeats[1].Samples[result.LatencyP99] *= 2
+	r.Checks = append(r.Checks, result.Finding{Name: "verified", Severity: result.Error,
+		Message: "do not use these figures: 3 were wrong"})
 	return written(t, r)
 }
 

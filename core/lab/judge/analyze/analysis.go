@@ -40,7 +40,7 @@ type Analysis struct {
 	Threads []ThreadEvents `json:"threads"`
 	// NoCounters is why there are no hardware counters.
 	NoCounters string `json:"no_counters,omitempty"`
-	// Findings are failed checks and figures that contradict each other.
+	// Findings are failed checks.
 	Findings []result.Finding `json:"findings"`
 	// Missing lists what could not be analyzed, and why.
 	Missing []string `json:"missing,omitempty"`

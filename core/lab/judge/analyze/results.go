@@ -249,13 +249,13 @@ func (e *measurements) law() *LittlesLaw {
 	}
 }
 
-// findings returns the failed checks of all results and the contradictions in them, each name once.
+// findings returns the failed checks of all results, each name once.
 func findings(list []*result.Result) []result.Finding {
 	found := []result.Finding{}
 	seen := map[string]bool{}
 	for _, severity := range []result.Severity{result.Error, result.Warning, result.Info} {
 		for _, r := range list {
-			for _, c := range append(failedOf(r), consistency.Result(r)...) {
+			for _, c := range failedOf(r) {
 				if c.Severity == severity && !seen[c.Name] {
 					seen[c.Name] = true
 					found = append(found, c)

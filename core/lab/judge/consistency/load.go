@@ -5,9 +5,9 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// Load has the parts of a configuration that the rules use. 0 means unknown, and rules that need
+// load has the parts of a configuration that the rules use. 0 means unknown, and rules that need
 // the field do not apply.
-type Load struct {
+type load struct {
 	InFlight int // calls that all clients together keep in flight; 0 in an open loop
 	Clients  int // of all ranks
 	Threads  int // polling threads: daemons and clients of all ranks
@@ -19,35 +19,28 @@ type Load struct {
 	RemoteShare float64
 }
 
-// LoadOf returns the load of a configuration.
-func LoadOf(c *config.Config) Load {
-	l := Load{
-		Clients: c.TotalClients(), Threads: c.TotalClients() + c.ServingRanks()*c.Daemons,
-		MaxValue: c.ValueSize.Max(), Pattern: c.Pattern, TokensPerBlock: c.TokensPerBlock,
-		RemoteShare: -1,
-	}
-	if c.Load() == config.LoadClosed {
-		l.InFlight = l.Clients * c.InFlight
-	}
-	if c.Mesh() && c.RemoteShare != config.ByHash {
-		l.RemoteShare = float64(c.RemoteShare)
-	}
-	return l
-}
-
-// loadOfOptions is [LoadOf] for published figures, which have only some options. Without a
-// topology, all ranks call. Clients are per rank, and missing counts are 1. Options that cannot be
-// parsed are unknown, and the error names one of them.
-func loadOfOptions(options map[string]string) (Load, error) {
+// loadOf returns the load of published figures, which have only some options. Without a topology,
+// all ranks call. Clients are per rank, and missing counts are 1. Options that cannot be parsed are
+// unknown, and the error names one of them.
+func loadOf(options map[string]string) (load, error) {
 	c := config.Config{Topology: config.TopologyMeshDirect, Ranks: 1, Daemons: 1, Clients: 1,
 		RemoteShare: config.ByHash}
 	if options["topology"] == config.TopologyClientServer {
 		c.Ranks = 2
 	}
 	err := set.ParseOptions(&c, options, nil)
-	l := LoadOf(&c)
-	if options["topology"] == "" {
-		l.Threads = 0
+	l := load{
+		Clients: c.TotalClients(), MaxValue: c.ValueSize.Max(), Pattern: c.Pattern,
+		TokensPerBlock: c.TokensPerBlock, RemoteShare: -1,
+	}
+	if options["topology"] != "" {
+		l.Threads = l.Clients + c.ServingRanks()*c.Daemons
+	}
+	if c.Load() == config.LoadClosed {
+		l.InFlight = l.Clients * c.InFlight
+	}
+	if c.Mesh() && c.RemoteShare != config.ByHash {
+		l.RemoteShare = float64(c.RemoteShare)
 	}
 	if l.MaxValue == 0 {
 		l.MaxValue = -1

@@ -16,15 +16,15 @@ func Row(r *published.Row) []result.Finding {
 	list = append(list, claims(r.Ratios, checkRatio)...)
 	list = append(list, claims(r.Timed, checkTimed)...)
 	list = append(list, claims(r.Lookups, checkLookups)...)
-	load, err := loadOfOptions(r.Config)
+	load, err := loadOf(r.Config)
 	if err != nil {
 		list = append(list, failed("config", result.Warning, 0, 0, "%v", err)...)
 	}
-	f := Figures{Load: load, Values: map[string]float64{}, Printed: true}
+	f := figures{load: load, values: map[string]float64{}}
 	for name, figure := range r.Metrics {
-		f.Values[name] = figure.Value
+		f.values[name] = figure.Value
 	}
-	return append(list, Check(f)...)
+	return append(list, f.check()...)
 }
 
 func claims[T any](of []T, check func(T) []result.Finding) (list []result.Finding) {

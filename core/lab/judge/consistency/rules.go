@@ -3,7 +3,6 @@ package consistency
 import (
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 
 	"transportbench/core/base/config"
@@ -12,47 +11,24 @@ import (
 	"transportbench/core/lab/store/result"
 )
 
-// Figures are the metrics of one measurement: a repeat, or a row of a document.
-type Figures struct {
-	Load Load
-	// Values are by metric, in the metric's unit. Documents may have [result.LatencyMean] instead
+// figures are the metrics of a row of a document. They are rounded and may have mistakes.
+type figures struct {
+	load load
+	// values are by metric, in the metric's unit. Documents may have [result.LatencyMean] instead
 	// of percentiles.
-	Values map[string]float64
-	// Printed marks figures of a document, which are rounded and may have mistakes. Recorded
-	// figures are exact up to the rounding of histograms; a few deviate by chance.
-	Printed bool
+	values map[string]float64
 }
 
-// The tolerances as a fraction: "3.9 ms" is within 1.3%, a histogram's bin within 0.1%.
-const (
-	printed  = 0.05
-	recorded = 0.005
-)
+// printed is the tolerance as a fraction: "3.9 ms" is within 1.3%.
+const printed = 0.05
 
-func (f Figures) tolerance() float64 {
-	if f.Printed {
-		return printed
-	}
-	return recorded
-}
+// rules are applied in this order.
+var rules = []func(figures) []result.Finding{ranges, order, responses, goodput, floors,
+	littlesLaw, mix, iteration, tokens, littlesBounds, processors, offered}
 
-// The rules, in order. exact rules hold for all figures up to the tolerance. claimed rules take
-// printed figures literally. For recorded figures, the runner's checks know more than the metrics
-// tell, so only bounded rules apply.
-var (
-	exact   = []func(Figures) []result.Finding{ranges, order, responses, goodput, floors}
-	claimed = []func(Figures) []result.Finding{littlesLaw, mix, iteration, tokens}
-	bounded = []func(Figures) []result.Finding{littlesBounds, processors, offered}
-)
-
-// Check returns the rules that f violates, as failed checks. An error is a contradiction; a warning
+// check returns the rules that f violates, as failed checks. An error is a contradiction; a warning
 // leaves something unexplained or may be chance.
-func Check(f Figures) []result.Finding {
-	rules := slices.Concat(exact, bounded)
-	if f.Printed {
-		rules = slices.Concat(exact, claimed, bounded)
-	}
-	var list []result.Finding
+func (f figures) check() (list []result.Finding) {
 	for _, rule := range rules {
 		list = append(list, rule(f)...)
 	}
@@ -79,9 +55,9 @@ func failed(name string, severity result.Severity, value, limit float64, message
 }
 
 // all returns the values of several metrics; ok is false if one is missing.
-func (f Figures) all(names ...string) (values []float64, ok bool) {
+func (f figures) all(names ...string) (values []float64, ok bool) {
 	for _, name := range names {
-		v, has := f.Values[name]
+		v, has := f.values[name]
 		if !has {
 			return nil, false
 		}
@@ -99,9 +75,9 @@ func apart(a, b float64) float64 {
 }
 
 // ranges checks the ranges of metrics.
-func ranges(f Figures) (list []result.Finding) {
+func ranges(f figures) (list []result.Finding) {
 	for _, d := range result.Definitions {
-		v, has := f.Values[d.Name]
+		v, has := f.values[d.Name]
 		share := d.Name == result.EmptyLoops
 		switch {
 		case !has:
@@ -117,11 +93,11 @@ func ranges(f Figures) (list []result.Finding) {
 }
 
 // order checks that no percentile is below a lower one.
-func order(f Figures) (list []result.Finding) {
+func order(f figures) (list []result.Finding) {
 	for _, family := range percentiles() {
 		previous, was := -1.0, ""
 		for _, name := range family {
-			v, has := f.Values[name]
+			v, has := f.values[name]
 			if !has {
 				continue
 			}
@@ -138,10 +114,10 @@ func order(f Figures) (list []result.Finding) {
 
 // responses checks that response times, which begin when an operation is due, are not below service
 // times, which begin when it is issued.
-func responses(f Figures) (list []result.Finding) {
+func responses(f figures) (list []result.Finding) {
 	for _, q := range quantiles {
 		pair, ok := f.all("response_"+q.name, "latency_"+q.name)
-		if ok && pair[0] < pair[1]*(1-f.tolerance()) {
+		if ok && pair[0] < pair[1]*(1-printed) {
 			list = append(list, failed("response", result.Error, pair[0], pair[1],
 				"response_%s is %s but latency_%s is %s: a response time begins earlier and is "+
 					"never below the service time",
@@ -152,12 +128,12 @@ func responses(f Figures) (list []result.Finding) {
 }
 
 // littlesLaw compares the calls in flight with throughput times mean latency.
-func littlesLaw(f Figures) []result.Finding {
+func littlesLaw(f figures) []result.Finding {
 	v, ok := f.all(result.Throughput, result.LatencyMean)
-	if !ok || f.Load.InFlight == 0 {
+	if !ok || f.load.InFlight == 0 {
 		return nil
 	}
-	rate, mean, configured := v[0], v[1], float64(f.Load.InFlight)
+	rate, mean, configured := v[0], v[1], float64(f.load.InFlight)
 	found := InFlight(rate, mean)
 	if apart(found, configured) <= printed {
 		return nil
@@ -170,8 +146,8 @@ func littlesLaw(f Figures) []result.Finding {
 }
 
 // littlesBounds is Little's law for percentiles, which bound the mean from both sides.
-func littlesBounds(f Figures) []result.Finding {
-	rate, configured := f.Values[result.Throughput], float64(f.Load.InFlight)
+func littlesBounds(f figures) []result.Finding {
+	rate, configured := f.values[result.Throughput], float64(f.load.InFlight)
 	if !(rate > 0) || configured == 0 {
 		return nil
 	}
@@ -199,19 +175,19 @@ const unexplained = 0.1
 func InFlight(rate, mean float64) float64 { return rate * mean / 1e9 }
 
 // mix compares the rate of a closed loop with the mean times of local and remote requests.
-func mix(f Figures) []result.Finding {
+func mix(f figures) []result.Finding {
 	v, ok := f.all(result.Throughput, result.LocalMean, result.RemoteMean)
-	if !ok || f.Load.InFlight == 0 || f.Load.RemoteShare < 0 {
+	if !ok || f.load.InFlight == 0 || f.load.RemoteShare < 0 {
 		return nil
 	}
-	share := f.Load.RemoteShare
+	share := f.load.RemoteShare
 	mean := MixedMean(v[1], v[2], share)
-	expected := float64(f.Load.InFlight) / mean * 1e9
+	expected := float64(f.load.InFlight) / mean * 1e9
 	if apart(v[0], expected) <= unexplained {
 		return nil
 	}
-	clients := float64(max(f.Load.Clients, 1))
-	own := float64(f.Load.InFlight) / v[0] * 1e9
+	clients := float64(max(f.load.Clients, 1))
+	own := float64(f.load.InFlight) / v[0] * 1e9
 	return failed("queueing_model", result.Error, v[0], expected,
 		"a client with local requests of %s and remote ones (%.0f%%) of %s would complete %s; it "+
 			"completed %s, %s of that. "+
@@ -226,17 +202,17 @@ func MixedMean(local, remote, share float64) float64 { return (1-share)*local + 
 
 // iteration compares the time of a pattern's iteration with the sum of its operations, which run
 // one after the other.
-func iteration(f Figures) []result.Finding {
-	rate, has := f.Values[result.IterationRate]
-	if !has || f.Load.InFlight == 0 || len(f.Load.Pattern) == 0 {
+func iteration(f figures) []result.Finding {
+	rate, has := f.values[result.IterationRate]
+	if !has || f.load.InFlight == 0 || len(f.load.Pattern) == 0 {
 		return nil
 	}
-	whole := float64(f.Load.InFlight) / rate * 1e9
+	whole := float64(f.load.InFlight) / rate * 1e9
 	s := published.Sum{What: fmt.Sprintf("an iteration, %d at a time and %s a second,",
-		f.Load.InFlight, format.Digits(rate)),
+		f.load.InFlight, format.Digits(rate)),
 		Whole: whole, Unit: "ns"}
-	for _, part := range f.Load.Pattern {
-		each, known := f.Values[part.Op+"_p50"]
+	for _, part := range f.load.Pattern {
+		each, known := f.values[part.Op+"_p50"]
 		p := published.SumPart{Name: part.Op + "s", Count: float64(part.Count)}
 		if known {
 			p.Name += " at the median"
@@ -248,52 +224,52 @@ func iteration(f Figures) []result.Finding {
 }
 
 // goodput checks that the values of all operations suffice for the goodput.
-func goodput(f Figures) []result.Finding {
+func goodput(f figures) []result.Finding {
 	v, ok := f.all(result.Throughput, result.Goodput)
-	if !ok || f.Load.MaxValue < 0 {
+	if !ok || f.load.MaxValue < 0 {
 		return nil
 	}
 	const values = 2 // a read-modify-write has two values
-	limit := values * v[0] * float64(f.Load.MaxValue)
-	if v[1] <= limit*(1+f.tolerance()) {
+	limit := values * v[0] * float64(f.load.MaxValue)
+	if v[1] <= limit*(1+printed) {
 		return nil
 	}
 	return failed("goodput", result.Error, v[1], limit,
 		"%s is more than %s with values of %d bytes can give",
-		format.Number(v[1], "B/s"), format.Rate(v[0]), f.Load.MaxValue)
+		format.Number(v[1], "B/s"), format.Rate(v[0]), f.load.MaxValue)
 }
 
 // tokens compares the token rate with the blocks that iterations read and write.
-func tokens(f Figures) []result.Finding {
+func tokens(f figures) []result.Finding {
 	v, ok := f.all(result.IterationRate, result.TokenRate)
-	if !ok || f.Load.TokensPerBlock == 0 {
+	if !ok || f.load.TokensPerBlock == 0 {
 		return nil
 	}
 	blocks := 0
-	for _, part := range f.Load.Pattern {
+	for _, part := range f.load.Pattern {
 		if part.Op != config.OpLookup {
 			blocks += part.Count
 		}
 	}
 	// The iteration rate counts complete iterations, the token rate all blocks.
-	expected := v[0] * float64(blocks*f.Load.TokensPerBlock)
+	expected := v[0] * float64(blocks*f.load.TokensPerBlock)
 	if blocks == 0 || apart(v[1], expected) <= printed {
 		return nil
 	}
 	return failed("tokens", result.Error, v[1], expected,
 		"%s iterations a second of %d blocks of %d tokens are %s tokens a second, not %s",
-		format.Digits(v[0]), blocks, f.Load.TokensPerBlock, format.Digits(expected),
+		format.Digits(v[0]), blocks, f.load.TokensPerBlock, format.Digits(expected),
 		format.Digits(v[1]))
 }
 
 // floors checks the ratio to the floor.
-func floors(f Figures) (list []result.Finding) {
-	floor, has := f.Values[result.Floor]
+func floors(f figures) (list []result.Finding) {
+	floor, has := f.values[result.Floor]
 	if !has || !(floor > 0) {
 		return nil
 	}
 	if v, ok := f.all(result.FloorRatio, result.LatencyP50); ok &&
-		apart(v[0], v[1]/floor) > f.tolerance() {
+		apart(v[0], v[1]/floor) > printed {
 		list = append(list, failed("floor_ratio", result.Error, v[0], v[1]/floor,
 			"latency_p50 over floor is %s over %s, %s, not %s",
 			format.Time(v[1]), format.Time(floor), format.Digits(v[1]/floor),
@@ -303,22 +279,22 @@ func floors(f Figures) (list []result.Finding) {
 }
 
 // processors checks that the threads do not use more than one second of a processor per second.
-func processors(f Figures) []result.Finding {
+func processors(f figures) []result.Finding {
 	v, ok := f.all(result.CPUPerOp, result.Throughput)
-	if !ok || f.Load.Threads == 0 {
+	if !ok || f.load.Threads == 0 {
 		return nil
 	}
 	busy := v[0] * v[1] / 1e9
-	if limit := float64(f.Load.Threads); busy > limit*(1+printed) {
+	if limit := float64(f.load.Threads); busy > limit*(1+printed) {
 		return failed("cpu_per_op", result.Warning, busy, limit, "%s of processor time per op at "+
 			"%s are %s processors, but there were %d polling threads",
-			format.Time(v[0]), format.Rate(v[1]), format.Digits(busy), f.Load.Threads)
+			format.Time(v[0]), format.Rate(v[1]), format.Digits(busy), f.load.Threads)
 	}
 	return nil
 }
 
 // offered checks that an open loop did not complete more than was due.
-func offered(f Figures) []result.Finding {
+func offered(f figures) []result.Finding {
 	v, ok := f.all(result.Throughput, result.OfferedLoad)
 	if !ok || v[0] <= v[1]*(1+printed) {
 		return nil
@@ -348,10 +324,10 @@ var percentiles = sync.OnceValue(func() (list [][]string) {
 
 // meanBounds returns the lowest and the highest mean that the percentiles of the latency allow; 0
 // is no bound. Between two percentiles, all values may equal the lower or the higher one.
-func meanBounds(f Figures) (low, high float64) {
+func meanBounds(f figures) (low, high float64) {
 	before, last, complete := 0.0, 0.0, false
 	for _, q := range quantiles {
-		v, has := f.Values["latency_"+q.name]
+		v, has := f.values["latency_"+q.name]
 		if !has {
 			continue
 		}

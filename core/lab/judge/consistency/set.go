@@ -28,7 +28,7 @@ func ReadBoth(a, b string) (*set.Set, *set.Set, error) {
 	return sets[0], sets[1], err
 }
 
-// Set adds warnings to the cells of a set whose figures are not consistent, and judges cells of
+// Set adds warnings to the published figures of a set that are not consistent, and judges cells of
 // several results over all their windows, as those of a sweep that is not finished. Published
 // figures that contradict each other without saying so are an error.
 func Set(s *set.Set) error {
@@ -39,13 +39,10 @@ func Set(s *set.Set) error {
 			if err := row(c); err != nil {
 				return fmt.Errorf("reading %s: %w", s.Source, err)
 			}
-		case c.Status == set.Measured:
-			if len(c.Files) > 1 || len(c.Results) > 1 {
-				if parts, err := s.Results(c); err == nil {
-					check.Again(c, parts)
-				}
+		case c.Status == set.Measured && (len(c.Files) > 1 || len(c.Results) > 1):
+			if parts, err := s.Results(c); err == nil {
+				check.Again(c, parts)
 			}
-			c.Warn(cell(c))
 		}
 	}
 	return nil
@@ -59,7 +56,7 @@ func row(c *set.Cell) error {
 		return err
 	}
 	for i := range found {
-		found[i] = about(found[i], r.Name)
+		found[i].Subject, found[i].Message = r.Name, r.Name+": "+found[i].Message
 	}
 	c.Warn(found)
 	c.Warn(Document(r.Document()))
@@ -67,28 +64,4 @@ func row(c *set.Cell) error {
 		c.Warn(failed("published", result.Error, 0, 0, "%s", r.Contradiction))
 	}
 	return nil
-}
-
-// cell applies [Check] to every repeat of a measured cell. It ignores metrics without one sample
-// per repeat, such as those that a run measures once.
-func cell(c *set.Cell) []result.Finding {
-	repeats := 0
-	for _, name := range []string{result.Throughput, result.LatencyP50, result.IterationRate} {
-		repeats = max(repeats, len(c.Samples[name]))
-	}
-	f := Figures{Load: Load{MaxValue: -1, RemoteShare: -1}, Values: map[string]float64{}}
-	if c.Run != nil {
-		f.Load = LoadOf(c.Run)
-	}
-	var list []result.Finding
-	for i := range repeats {
-		clear(f.Values)
-		for name, values := range c.Samples {
-			if len(values) == repeats {
-				f.Values[name] = values[i]
-			}
-		}
-		list = append(list, Check(f)...)
-	}
-	return bySeverity(first(list))
 }
