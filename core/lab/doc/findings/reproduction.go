@@ -9,24 +9,17 @@ import (
 )
 
 // Reproduction returns the tables of a document, each row with our figures and below them the
-// published ones.
+// published ones, the loads that meet its objectives, what is wrong with its figures, and what is
+// missing.
 func Reproduction(c *reproduce.Comparison) *doc.Doc {
 	out := new(doc.Doc)
 	out.Line("%s, ours and published; x floor: the ratio to the least that the medium needs, "+
 		"each of its own machine", c.Source)
 	for i := range c.Tables {
 		out.Gap()
-		out.Append(ReproducedTable(&c.Tables[i]))
+		out.Append(reproducedTable(&c.Tables[i]))
 	}
 	out.Gap()
-	out.Append(ReproductionNotes(c))
-	return out
-}
-
-// ReproductionNotes returns the loads that meet the objectives of a document, what is wrong with
-// its figures, and what is missing.
-func ReproductionNotes(c *reproduce.Comparison) *doc.Doc {
-	out := new(doc.Doc)
 	if len(c.Objectives) > 0 {
 		out.Line("The load with the highest throughput that meets each objective")
 		objectives(out, c.Objectives)
@@ -44,8 +37,8 @@ func ReproductionNotes(c *reproduce.Comparison) *doc.Doc {
 	return out
 }
 
-// ReproducedTable returns one table of a document.
-func ReproducedTable(t *reproduce.ComparedTable) *doc.Doc {
+// reproducedTable returns one table of a document.
+func reproducedTable(t *reproduce.ComparedTable) *doc.Doc {
 	out := new(doc.Doc)
 	header := []string{t.Row, ""}
 	for _, name := range t.Columns {

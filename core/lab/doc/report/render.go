@@ -51,10 +51,9 @@ var loadStatic = sync.OnceValue(func() *static {
 	s := &static{
 		body: template.Must(template.New("page").
 			Funcs(template.FuncMap{"breakable": breakable}).
-			Parse(read("fastest.html", "history.html", "documents.html", "paths.html",
-				"page.html"))),
+			Parse(read("fastest.html", "history.html", "paths.html", "page.html"))),
 		script: "/*!\n" + read("uPlot.LICENSE") + "*/\n" + read(scripts...),
-		style:  read("uPlot.min.css", "style.css", "history.css", "documents.css"),
+		style:  read("uPlot.min.css", "style.css", "history.css"),
 	}
 	s.policy = fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; img-src data:; "+
 		"base-uri 'none'; form-action 'none'", hashOf(s.script), hashOf(s.style))

@@ -35,7 +35,7 @@ type Options struct {
 	Calibrations func(sets ...*set.Set) []calibration.Found
 	// Paths is the network between the hosts of the sets; nil for none.
 	Paths *doctor.Paths
-	// Documents are drawn beside the sets that have their published figures.
+	// Documents are shown beside the sets that have their published figures.
 	Documents []*reproduce.Document
 	// WhatIf lists changes whose predictions are on the pages of cells with a model.
 	WhatIf []string
@@ -57,7 +57,7 @@ type Page struct {
 	history    historyPart
 	traces     []traces
 	calibrated []calibrationView
-	documents  []documentPart
+	documents  []template.HTML
 	paths      []heat.PathMap
 	handoffs   template.HTML
 }
