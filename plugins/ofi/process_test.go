@@ -112,16 +112,8 @@ func TestCloseFollowsLargeMessages(t *testing.T) {
 // neighbours returns two connected workers of this process, which have met.
 func neighbours(t *testing.T, r fabrictest.Rank) (a, b *worker) {
 	needLibrary(t)
-	var workers [2]*worker
-	for i := range workers {
-		tr, w, err := open(r)
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, tr.Close()) })
-		workers[i] = w
-	}
-	a, b = workers[0], workers[1]
-	require.NoError(t, a.Connect(t.Context(), 0, b.Address()))
-	require.NoError(t, b.Connect(t.Context(), 0, a.Address()))
+	first, second := fabrictest.Pair(t, Driver{}, r)
+	a, b = first.(*worker), second.(*worker)
 	fabrictest.Call(t, a, 0, nil)
 	e := meet(t, a, b)
 	fabrictest.Post(t, b, transport.Op{Kind: transport.OpReply, Token: e.Token})

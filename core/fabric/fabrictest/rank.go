@@ -179,6 +179,38 @@ func Connect(t testing.TB, driver transport.Driver, r Rank, options ...func(*exe
 	return tr, w, e
 }
 
+// Pair opens two ranks in this process, which end with the test, and connects their workers: each is
+// the other's peer 0.
+func Pair(t testing.TB, driver transport.Driver, r Rank) (a, b transport.Worker) {
+	t.Helper()
+	var workers [2]transport.Worker
+	for i := range workers {
+		tr, w, err := r.Open(driver)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, tr.Close()) })
+		workers[i] = w
+	}
+	for i, w := range workers {
+		require.NoError(t, w.Connect(context.Background(), 0, workers[1-i].Address()))
+	}
+	return workers[0], workers[1]
+}
+
+// Ports requires that a [Pair] states the same two ports from either end, by which the kernel may
+// choose between routes.
+func Ports(t *testing.T, driver transport.Driver, options map[string]string) {
+	t.Helper()
+	a, b := Pair(t, driver, Rank{Options: options, MaxPayload: 64})
+	near, far := a.(transport.PathReader).ReadPaths(nil), b.(transport.PathReader).ReadPaths(nil)
+	require.Len(t, near, 1)
+	require.Len(t, far, 1)
+	require.NotZero(t, near[0].LocalPort)
+	require.NotZero(t, near[0].RemotePort)
+	require.NotEqual(t, near[0].LocalPort, near[0].RemotePort)
+	require.Equal(t, near[0].LocalPort, far[0].RemotePort)
+	require.Equal(t, near[0].RemotePort, far[0].LocalPort)
+}
+
 // Post posts an op and flushes it.
 func Post(t testing.TB, w transport.Worker, op transport.Op) {
 	t.Helper()
