@@ -212,15 +212,13 @@ func (c *Conn) retransmits() (n uint64) {
 	return n
 }
 
-// fail ends the connection if err is not nil, and returns it.
-func (c *Conn) fail(err error) error {
-	if err != nil {
-		c.Err = err
-	}
+// failWith ends the connection if err is not nil, and returns it.
+func (c *Conn) failWith(err error) error {
+	c.Fail(err)
 	return err
 }
 
-// Fail ends the connection for a reason that its owner has found.
+// Fail ends the connection for the first reason that is not nil.
 func (c *Conn) Fail(err error) {
 	if c.Err == nil {
 		c.Err = err

@@ -13,7 +13,7 @@ import (
 // the control socket, too.
 func (c *Conn) Send(hold bool) error {
 	if err := c.Out.cutRequests(); err != nil {
-		return c.fail(err)
+		return c.failWith(err)
 	}
 	return c.sendRequests(hold)
 }
@@ -24,7 +24,7 @@ func (c *Conn) sendRequests(hold bool) error {
 		return c.Err
 	}
 	if err := c.Out.sendChunks(); err != nil {
-		return c.fail(err)
+		return c.failWith(err)
 	}
 	if !hold {
 		c.control.flush()
@@ -45,7 +45,7 @@ func (c *Conn) Receive() error {
 	if err == nil {
 		err = c.driver.failure()
 	}
-	return c.fail(err)
+	return c.failWith(err)
 }
 
 // MayHoldCredits reports whether the records in the control socket's buffer can wait: they are few
@@ -67,7 +67,7 @@ func (c *Conn) FinishPoll() error {
 			if l := &c.lanes[i]; l.expected.Empty() {
 				c.counters.Calls[sock.Others]++
 				if err := sock.Peek(l.FD); err != nil {
-					return c.fail(err)
+					return c.failWith(err)
 				}
 			}
 		}

@@ -110,7 +110,7 @@ func (r *Receiver) PostReceive(to bounce.Buffer, tag uint64) error {
 	case c.control.room() < recordSize+roomForLast:
 		// An honest peer leaves room for a ring of credits. This one makes receives complete and
 		// never reads the control socket.
-		return c.fail(ErrProtocol)
+		return c.failWith(ErrProtocol)
 	}
 	number := r.requests.Last()
 	q := r.requests.Push()
@@ -278,7 +278,7 @@ func (r *Receiver) Consume() (size int, ok bool, err error) {
 	c, q := r.conn, r.requests.Head()
 	if q.slot >= 0 {
 		if err := r.collect(); err != nil || q.slot >= 0 {
-			return 0, false, c.fail(err)
+			return 0, false, c.failWith(err)
 		}
 	}
 	now := clock.Now()
