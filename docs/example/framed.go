@@ -37,13 +37,13 @@ func (driver) Open(_ context.Context, cfg transport.Config) (transport.Transport
 	if err != nil {
 		return nil, name.Error("open", err)
 	}
-	return &endpoint{s, control.NewWorkers[worker](name, cfg.Workers)}, nil
+	return &endpoint{s, control.NewWorkers[*worker](name, cfg.Workers)}, nil
 }
 
 // endpoint is the transport of one process.
 type endpoint struct {
 	settings
-	workers *control.Workers[worker]
+	workers *control.Workers[*worker]
 }
 
 // Properties implements [transport.Transport].

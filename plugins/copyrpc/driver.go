@@ -60,7 +60,7 @@ func (Driver) Open(_ context.Context, cfg transport.Config) (transport.Transport
 	if err != nil {
 		return nil, name.Error("open", err)
 	}
-	e := &endpoint{settings: s, device: device, workers: control.NewWorkers[worker](name,
+	e := &endpoint{settings: s, device: device, workers: control.NewWorkers[*worker](name,
 		cfg.Workers), stop: make(chan struct{})}
 	if err := e.checkDevice(); err != nil {
 		return nil, name.Error("open", errors.Join(err, device.Close()))
@@ -95,7 +95,7 @@ func (Driver) Microbenchmark(ctx context.Context, options transport.Values,
 type endpoint struct {
 	settings settings
 	device   rdma.Device
-	workers  *control.Workers[worker]
+	workers  *control.Workers[*worker]
 
 	ticks   atomic.Uint32 // keepalive intervals so far; workers compare it with seenTicks
 	stop    chan struct{}
@@ -202,7 +202,7 @@ func (e *endpoint) NewWorker(index int) (transport.Worker, error) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.open = append(e.open, w)
+	e.open = append(e.open, w.(*worker))
 	return w, nil
 }
 

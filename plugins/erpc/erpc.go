@@ -55,7 +55,7 @@ func (Driver) Open(_ context.Context, cfg transport.Config) (transport.Transport
 	if err != nil {
 		return nil, name.Error("open", err)
 	}
-	e := &endpoint{settings: s, workers: control.NewWorkers[worker](name, cfg.Workers)}
+	e := &endpoint{settings: s, workers: control.NewWorkers[*worker](name, cfg.Workers)}
 	if err := e.open(); err != nil {
 		return nil, name.Error("open", errors.Join(err, e.Close()))
 	}
@@ -72,7 +72,7 @@ type endpoint struct {
 	notes     map[string]string // of the heartbeat's port
 	maxData   int               // bytes of data in a packet
 	heartbeat *heartbeat
-	workers   *control.Workers[worker]
+	workers   *control.Workers[*worker]
 }
 
 func (e *endpoint) open() error {
@@ -142,7 +142,7 @@ func (e *endpoint) ReadStats(dst []transport.Stat) []transport.Stat {
 
 // NewWorker implements [transport.Transport].
 func (e *endpoint) NewWorker(index int) (transport.Worker, error) {
-	w, err := e.workers.New(index, func() (*worker, error) {
+	return e.workers.New(index, func() (*worker, error) {
 		port, err := e.ports.open(index)
 		if err != nil {
 			return nil, err
@@ -154,10 +154,6 @@ func (e *endpoint) NewWorker(index int) (transport.Worker, error) {
 		w.ports = e.ports
 		return w, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return w, nil
 }
 
 // Close implements [transport.Transport].

@@ -39,13 +39,13 @@ func (Driver) Open(_ context.Context, cfg transport.Config) (transport.Transport
 	if err != nil {
 		return nil, name.Error("open", err)
 	}
-	return &endpoint{settings: s, workers: control.NewWorkers[worker](name, cfg.Workers)}, nil
+	return &endpoint{settings: s, workers: control.NewWorkers[*worker](name, cfg.Workers)}, nil
 }
 
 // endpoint is the transport of one rank.
 type endpoint struct {
 	settings *settings
-	workers  *control.Workers[worker]
+	workers  *control.Workers[*worker]
 }
 
 // Properties implements [transport.Transport].
@@ -62,11 +62,7 @@ func (e *endpoint) Properties() transport.Properties {
 
 // NewWorker implements [transport.Transport].
 func (e *endpoint) NewWorker(index int) (transport.Worker, error) {
-	w, err := e.workers.New(index, func() (*worker, error) { return newWorker(e.settings) })
-	if err != nil {
-		return nil, err
-	}
-	return w, nil
+	return e.workers.New(index, func() (*worker, error) { return newWorker(e.settings) })
 }
 
 // Close implements [transport.Transport].

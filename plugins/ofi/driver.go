@@ -76,7 +76,7 @@ type endpoint struct {
 	settings *settings
 	fabric   fi.Interface
 	context  *fi.Context
-	workers  *control.Workers[worker]
+	workers  *control.Workers[*worker]
 	watcher  *shm.Watcher
 	reaper   control.Reaper
 	control.Registrations
@@ -111,7 +111,7 @@ func openEndpoint(cfg transport.Config) (*endpoint, error) {
 	}
 	defer l.Close()
 	e := &endpoint{settings: s, fabric: l.Interfaces[index],
-		workers: control.NewWorkers[worker](name, cfg.Workers)}
+		workers: control.NewWorkers[*worker](name, cfg.Workers)}
 	if err := s.fit(&e.fabric); err != nil {
 		return nil, err
 	}
@@ -290,13 +290,11 @@ func (e *endpoint) Properties() transport.Properties {
 // NewWorker implements [transport.Transport].
 func (e *endpoint) NewWorker(index int) (transport.Worker, error) {
 	w, err := e.workers.New(index, func() (*worker, error) { return newWorker(e) })
-	if err != nil {
-		return nil, err
+	if err != nil || !e.settings.worker.WakeUp {
+		return w, err
 	}
-	if e.settings.worker.WakeUp {
-		return waitingWorker{w, amlib.Waiter{W: &w.Worker}}, nil
-	}
-	return w, nil
+	own := w.(*worker)
+	return waitingWorker{own, amlib.Waiter{W: &own.Worker}}, nil
 }
 
 // Close implements [transport.Transport].

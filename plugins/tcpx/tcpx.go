@@ -62,13 +62,13 @@ func open(cfg transport.Config) (*endpoint, error) {
 	if err := s.checkLocked(max(cfg.Workers, 1), limit, unlimited); err != nil {
 		return nil, err
 	}
-	return &endpoint{settings: s, workers: control.NewWorkers[worker](name, cfg.Workers)}, nil
+	return &endpoint{settings: s, workers: control.NewWorkers[*worker](name, cfg.Workers)}, nil
 }
 
 // endpoint is the transport of one rank.
 type endpoint struct {
 	settings *settings
-	workers  *control.Workers[worker]
+	workers  *control.Workers[*worker]
 }
 
 // Properties implements [transport.Transport].
@@ -106,11 +106,7 @@ func (e *endpoint) Properties() transport.Properties {
 
 // NewWorker implements [transport.Transport].
 func (e *endpoint) NewWorker(index int) (transport.Worker, error) {
-	w, err := e.workers.New(index, func() (*worker, error) { return newWorker(e.settings, index) })
-	if err != nil {
-		return nil, err
-	}
-	return w, nil
+	return e.workers.New(index, func() (*worker, error) { return newWorker(e.settings, index) })
 }
 
 // Close implements [transport.Transport].

@@ -75,7 +75,7 @@ type endpoint struct {
 	context  *ucp.Context
 	lane     lane
 	eager    int // bytes
-	workers  *control.Workers[worker]
+	workers  *control.Workers[*worker]
 	reaper   control.Reaper
 	control.Registrations
 }
@@ -90,7 +90,7 @@ func openEndpoint(ctx context.Context, cfg transport.Config) (*endpoint, error) 
 		return nil, err
 	}
 	e := &endpoint{settings: s, eager: min(s.worker.Eager, s.worker.MaxPayload),
-		workers: control.NewWorkers[worker](name, cfg.Workers)}
+		workers: control.NewWorkers[*worker](name, cfg.Workers)}
 	if e.context, err = s.openContext(ctx); err != nil {
 		return nil, s.explain(err)
 	}
@@ -266,13 +266,11 @@ func (e *endpoint) Properties() transport.Properties {
 // NewWorker implements [transport.Transport].
 func (e *endpoint) NewWorker(index int) (transport.Worker, error) {
 	w, err := e.workers.New(index, func() (*worker, error) { return newWorker(e) })
-	if err != nil {
-		return nil, err
+	if err != nil || !e.settings.wakeUp {
+		return w, err
 	}
-	if e.settings.wakeUp {
-		return waitingWorker{w, amlib.Waiter{W: &w.Worker}}, nil
-	}
-	return w, nil
+	own := w.(*worker)
+	return waitingWorker{own, amlib.Waiter{W: &own.Worker}}, nil
 }
 
 // Close implements [transport.Transport].

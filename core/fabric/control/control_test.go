@@ -9,21 +9,25 @@ import (
 	"transportbench/core/transport"
 )
 
-type worker struct{ index int }
+type worker struct {
+	transport.Worker
+	index int
+}
 
 func TestWorkers(t *testing.T) {
-	s := NewWorkers[worker]("test", 2)
-	w, err := s.New(1, func() (*worker, error) { return &worker{1}, nil })
+	s := NewWorkers[*worker]("test", 2)
+	w, err := s.New(1, func() (*worker, error) { return &worker{index: 1}, nil })
 	require.NoError(t, err)
-	require.Equal(t, 1, w.index)
+	require.Equal(t, &worker{index: 1}, w)
 	for _, index := range []int{-1, 1, 2} {
 		_, err = s.New(index, func() (*worker, error) { t.Fatal("made"); return nil, nil })
 		require.ErrorContains(t, err, "test: new worker: index")
 	}
 	broken := errors.New("broken")
-	_, err = s.New(0, func() (*worker, error) { return nil, broken })
+	w, err = s.New(0, func() (*worker, error) { return nil, broken })
 	require.ErrorIs(t, err, broken)
-	_, err = s.New(0, func() (*worker, error) { return &worker{0}, nil })
+	require.True(t, w == nil, "no typed nil")
+	_, err = s.New(0, func() (*worker, error) { return &worker{}, nil })
 	require.NoError(t, err, "an index whose worker could not be made stays free")
 
 	calls := 0

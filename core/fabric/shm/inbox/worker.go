@@ -17,7 +17,7 @@ import (
 type Transport struct {
 	settings settings
 	watch    *shm.Watcher
-	workers  *control.Workers[worker]
+	workers  *control.Workers[*worker]
 }
 
 var _ transport.Transport = (*Transport)(nil)
@@ -38,7 +38,7 @@ func Open(cfg Config) (*Transport, error) {
 	if err != nil {
 		return nil, name.Error("open", err)
 	}
-	return &Transport{settings: s, watch: watch, workers: control.NewWorkers[worker](name,
+	return &Transport{settings: s, watch: watch, workers: control.NewWorkers[*worker](name,
 		cfg.Workers)}, nil
 }
 
@@ -78,13 +78,7 @@ func (t *Transport) Properties() transport.Properties {
 
 // NewWorker implements [transport.Transport].
 func (t *Transport) NewWorker(index int) (transport.Worker, error) {
-	w, err := t.workers.New(index, func() (*worker, error) {
-		return newWorker(t.settings, t.watch)
-	})
-	if err != nil {
-		return nil, err // not w, which is a typed nil
-	}
-	return w, nil
+	return t.workers.New(index, func() (*worker, error) { return newWorker(t.settings, t.watch) })
 }
 
 // Close implements [transport.Transport].
