@@ -179,8 +179,8 @@ func Connect(t testing.TB, driver transport.Driver, r Rank, options ...func(*exe
 	return tr, w, e
 }
 
-// Pair opens two ranks in this process, which end with the test, and connects their workers: each is
-// the other's peer 0.
+// Pair opens two ranks in this process, which end with the test, and connects their workers: each
+// is the other's peer 0.
 func Pair(t testing.TB, driver transport.Driver, r Rank) (a, b transport.Worker) {
 	t.Helper()
 	var workers [2]transport.Worker

@@ -12,8 +12,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// Probe requires that the library's ping-pong between two connected workers carries payloads of each
-// size in bytes. The last size is the largest that it takes.
+// Probe requires that the library's ping-pong between two connected workers carries payloads of
+// each size in bytes. The last size is the largest that it takes.
 func Probe(t *testing.T, a, b transport.Worker, sizes ...int) {
 	t.Helper()
 	p := transport.Probe{Kind: transport.ProbeLibrary, Duration: time.Millisecond, Back: 100}
