@@ -513,7 +513,7 @@ func TestBadInput(t *testing.T) {
 		{"unknown ring", []string{"--set", "ring=lampert"}, 2, `did you mean "lamport"?`},
 		{"unwritable results", []string{"--out", "/proc/nowhere"}, 2, "results directory"},
 		{"trace of a transport that has none", []string{"--trace", "trace.json"}, 2,
-			"shm does not record the steps of its transfers; tcpx does"},
+			"shm does not record the steps of its transfers: it lacks the capability traces"},
 		{"trace in no directory", []string{"--transport", "tcpx", "--trace", "no/where"}, 2,
 			"--trace: there is no directory no"},
 		{"missing plugin", []string{"--transport", "shn"}, 2, `did you mean "shm"?`},

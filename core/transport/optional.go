@@ -245,8 +245,12 @@ func (i *Info) AllMicroOptions() []Option {
 // Measurement is one reading of a [Microbenchmarker]. Quantities that it does not measure are 0.
 type Measurement struct {
 	// Name is that of the microbenchmark; one with several readings adds what tells them apart,
-	// behind slashes: "spsc/lamport/stream/threads".
-	Name       string  `json:"name" bound:">=1,<=256"`
+	// behind slashes: "write/inline".
+	Name string `json:"name" bound:">=1,<=256"`
+	// Layer names the part of the transport that the reading measures by itself, such as "ring,
+	// between processes". The command stack shows it as a layer: one call in flight if the reading
+	// has a latency, and several otherwise.
+	Layer      string  `json:"layer,omitempty" bound:"<=256"`
 	Size       int     `json:"size" bound:"<=exact"`                     // bytes of a message
 	Latency    float64 `json:"latency_ns,omitempty" bound:"<=exact"`     // median
 	LatencyP99 float64 `json:"latency_p99_ns,omitempty" bound:"<=exact"` // 99th percentile

@@ -44,6 +44,9 @@ type Info struct {
 	Options []Option `json:"options" bound:"<=1024,once"`
 	// MicroOptions are those that the driver's microbenchmarks have besides, of other names.
 	MicroOptions []Option `json:"micro_options,omitempty" bound:"<=1024,once"`
+	// Layer is the microbenchmark that measures a part of the transport by itself, see
+	// [Measurement.Layer]. It is empty if none does.
+	Layer string `json:"layer,omitempty" bound:"<=256"`
 	// Matched has the options that turn off checks of payloads which the transport makes itself,
 	// for comparisons in which the runtime checks all payloads of all transports.
 	Matched map[string]string `json:"matched,omitempty" bound:"any"`

@@ -298,6 +298,9 @@ func microNames(t *trial) {
 		require.NotEmpty(t, name, "a microbenchmark's name")
 		require.NotContains(t, names[:i], name, "two microbenchmarks with one name")
 	}
+	if layer := t.traits.info.Layer; layer != "" {
+		require.Contains(t, names, layer, "Info.Layer")
+	}
 	options, err := transport.ParseOptions(t.traits.info.AllMicroOptions(), t.suite.Options)
 	require.NoError(t, err, "parsing Suite.Options")
 	var asked []string

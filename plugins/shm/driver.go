@@ -35,6 +35,7 @@ func (Driver) Info() transport.Info {
 		Needs:        transport.Needs{WorkerFiles: 1, PeerFiles: 2},
 		Options:      schema,
 		MicroOptions: shmperf.Schema,
+		Layer:        shmperf.Layer,
 	}
 }
 

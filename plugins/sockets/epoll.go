@@ -114,7 +114,8 @@ func (e *epollEngine) prepareWait(list []unix.PollFd) (_ []unix.PollFd, ready bo
 	return append(list, unix.PollFd{Fd: int32(e.fd), Events: unix.POLLIN}), false
 }
 
-// interests returns what a thread that sleeps waits for, which poll and epoll number alike.
+// interests returns the events that a sleeping thread waits for, which have the same values in poll
+// and epoll.
 func (c *epollConn) interests() uint32 {
 	if c.blocked {
 		return unix.EPOLLIN | unix.EPOLLOUT

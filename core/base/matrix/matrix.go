@@ -111,8 +111,9 @@ func (m Matrix) Within(rank, to int) float64 {
 	return m[rank][to] / sum
 }
 
-// Targets returns n ranks, or some more, that a rank calls alike often: each as often as its weight
-// in the row says, and once at least if that is not 0. It is empty for a rank that calls none.
+// Targets returns at least n ranks for a rank that calls them in turn. A rank is in the list as often
+// as its weight in the row demands, and at least once if that is not 0. The list is empty for a rank
+// that calls none.
 func (m Matrix) Targets(rank, n int) (list []uint64) {
 	for to, w := range m[rank] {
 		if w > 0 {

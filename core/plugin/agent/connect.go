@@ -74,7 +74,8 @@ func Connect(name string, conn net.Conn, silence time.Duration, log func(text st
 		grpc.WithContextDialer(dial), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithIdleTimeout(0), grpc.WithDefaultCallOptions(
 			grpc.MaxCallSendMsgSize(math.MaxInt32),
-			// The addresses of a rank's peers take a fifth. An agent answers alike.
+			// It makes the addresses of a rank's peers five times smaller. Agents compress
+			// their answers, too.
 			grpc.UseCompressor(gzip.Name)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingTime, Timeout: pingTimeout,
 			PermitWithoutStream: true}),

@@ -59,7 +59,7 @@ func newRoute(w wiring.Wiring, number int) route {
 		r.policy = inTurn
 	case share > 0 && r.own != hotRank:
 		r.policy = toHot
-	case share > 0: // the hot rank calls the others alike
+	case share > 0: // the hot rank calls the others equally often
 		r.policy, share = byShare, 1
 	case cfg.Mesh() && cfg.RemoteShare != config.ByHash:
 		r.policy, share = byShare, float64(cfg.RemoteShare)

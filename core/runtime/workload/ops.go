@@ -45,8 +45,8 @@ type ops struct {
 }
 
 // PatternStart returns the number of the operation of the pattern that a client begins with.
-// Clients begin all over the pattern, because those that begin alike send their reads together, and
-// so keep in step.
+// Clients begin at different places of the pattern, because clients that begin at the same one send
+// their reads together, and stay in step.
 func PatternStart(cfg *config.Config, client int) int {
 	return client % cfg.TotalClients() * cfg.Pattern.Len() / cfg.TotalClients()
 }

@@ -27,6 +27,7 @@ import (
 	"transportbench/cmd/transportbench/internal/measure"
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/core"
+	"transportbench/core/base/config"
 	"transportbench/core/base/printable"
 	"transportbench/core/fabric/suggest"
 	"transportbench/core/lab/experiment/runner"
@@ -153,7 +154,7 @@ func greet(a *app.App, cmd *cobra.Command) error {
 	}
 	for _, first := range [][2]string{
 		{"bench", "compare every transport, " + measure.BenchTakes},
-		{"run --transport shm", "run one transport, a few seconds"},
+		{"run --transport " + config.Default().Transport, "run one transport, a few seconds"},
 		{"plugins list", "which transports there are, and when to choose each"},
 		{"doctor", "what on this machine disturbs the numbers"},
 		{"--help", "all commands"},

@@ -58,7 +58,7 @@ func (c *Flags) Add(flags *pflag.FlagSet) {
 	AddMetrics(flags, &c.metrics)
 	flags.StringVar(&c.Format, "format", FormatTable, strings.Join(DiffFormats, ", "))
 	flags.StringArrayVar(&c.failOn, "fail-on", nil,
-		"threshold, repeatable: 'throughput<-3%', 'shm: latency_p99>+10%', 'floor_ratio>8'")
+		"threshold, repeatable: 'throughput<-3%', 'NAME: latency_p99>+10%', 'floor_ratio>8'")
 	flags.StringVar(&c.failOnFile, "fail-on-file", "", "file with one threshold per line")
 	flags.StringVar(&c.power, "require-power", "",
 		"exit with 6 unless every test could have found a change of this size, such as 5%")

@@ -63,7 +63,7 @@ set; the notes then say who, and why. With --fail-on, only the thresholds decide
 with 4: METRIC<LIMIT or METRIC>LIMIT. A LIMIT with a percent sign is one that the
 change must exceed significantly, or 6 if there are too few repeats for that, or too
 few in the same states; one without applies to the new median. A selection of cells may
-stand before a colon ('transport=shm,in_flight=3*: throughput<-3%').
+stand before a colon ('transport=NAME,in_flight=3*: throughput<-3%').
 
 ` + app.ExitHelp,
 		Example: `  transportbench diff results/v0.6.0/amd-epyc-2core-vm results/v0.8.0/amd-epyc-2core-vm

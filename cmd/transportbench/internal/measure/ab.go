@@ -64,7 +64,7 @@ every repeat cannot turn noise into a difference. --repeats is the minimum.
 		"ab-TIME")}, "launches")
 	f.Add(cmd.Flags())
 	flags := cmd.Flags()
-	flags.StringVar(&f.a, "a", "", "options of A, such as 'transport=shm in-flight=32'")
+	flags.StringVar(&f.a, "a", "", "options of A, such as 'transport=NAME in-flight=32'")
 	flags.StringVar(&f.b, "b", "", "options of B")
 	flags.StringVar(&f.within, "within", "1%", "narrow enough: half the width of the interval")
 	flags.DurationVar(&f.limit, "limit", 5*time.Minute, "end after this time")
@@ -88,8 +88,8 @@ func compareSides(a *app.App, cmd *cobra.Command, f *abFlags) error {
 		return err
 	}
 	if flags := cmd.Flags(); !flags.Changed("a") && !flags.Changed("b") {
-		return app.Usagef("ab needs --a or --b: the options that differ, such as --a " +
-			"ring=lamport --b ring=onesided")
+		return app.Usagef("ab needs --a or --b: the options that differ, such as --a in-flight=1 " +
+			"--b in-flight=32")
 	}
 	within, err := comparison.Share(f.within)
 	if err != nil || !(within > 0) {

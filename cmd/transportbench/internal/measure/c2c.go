@@ -68,7 +68,7 @@ events, which virtual machines often hide, and perf.
 	options.AddRun(flags, nil, "repeats", "launches")
 	options.AddJSON(flags)
 	flags.StringVar(&micro, "micro", "",
-		"a reading of a microbenchmark instead of a run, such as spsc/lamport/stream/threads")
+		"a reading of a microbenchmark, by its name in micro, instead of a run")
 	flags.BoolVar(&run, "run", false, "make the run that the other flags describe, as run does")
 	flags.Lookup(options.KeyOut).DefValue = ""
 	flags.Lookup(options.KeyOut).Usage =

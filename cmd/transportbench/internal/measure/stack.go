@@ -61,8 +61,8 @@ func (s *session) stack(cmd *cobra.Command, f *sweepFlags) error {
 		return nil
 	}
 	r.Dir = stack.Runs(s.settings.Out)
-	rings := func() error { return stack.Rings(cmd.Context(), s.engine, r.Plan) }
-	return s.sweepAll(cmd.Context(), r, rings,
+	parts := func() error { return stack.Parts(cmd.Context(), s.engine, r.Plan) }
+	return s.sweepAll(cmd.Context(), r, parts,
 		func(*experiment.Outcome) error { return s.showStacks() })
 }
 

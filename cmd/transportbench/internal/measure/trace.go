@@ -17,7 +17,7 @@ import (
 )
 
 const traceHelp = "write the steps of the first window's transfers to this file, in Chrome's " +
-	"trace format (ui.perfetto.dev); of transports that record them, such as tcpx"
+	"trace format (ui.perfetto.dev); of transports with the capability traces"
 
 // traceFile is the file of --trace. It is nil without one.
 type traceFile struct {
@@ -59,7 +59,8 @@ func (t *traceFile) record(jobs []experiment.Job, named bool) error {
 	if len(without) == 0 || len(without) < len(jobs) && !named {
 		return nil
 	}
-	return app.Usagef("--trace: %s does not record the steps of its transfers; tcpx does",
+	return app.Usagef("--trace: %s does not record the steps of its transfers: it lacks the "+
+		"capability traces (plugins show NAME)",
 		strings.Join(without, ", "))
 }
 

@@ -17,11 +17,14 @@ type benchmark struct {
 	run  func(*bench) error
 }
 
+// Layer is the benchmark of the rings, which are a layer of a transport.
+const Layer = "spsc"
+
 var benchmarks = []benchmark{
 	{"allocate", (*bench).allocate},
 	{"lookup", (*bench).lookup},
 	{"transfer", (*bench).transfer},
-	{"spsc", (*bench).spsc},
+	{Layer, (*bench).spsc},
 	{"mesh", (*bench).mesh},
 }
 

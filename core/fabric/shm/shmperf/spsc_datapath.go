@@ -49,6 +49,9 @@ func (b *bench) spsc() error {
 				m := transport.Measurement{Name: full, Size: spscPayload, Rate: o.rate,
 					Samples: o.samples, Floor: o.floor,
 					Latency: floor.Median(o.latencies)}
+				if name == ring.FastForward.String() && r.job.Work == "call" && where == processes {
+					m.Layer = "ring, between processes"
+				}
 				if err := b.report(m); err != nil {
 					return err
 				}

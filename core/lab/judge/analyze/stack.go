@@ -2,7 +2,6 @@ package analyze
 
 import (
 	"fmt"
-	"strings"
 
 	"transportbench/core/base/config"
 	"transportbench/core/lab/judge/compare"
@@ -115,6 +114,19 @@ func (b *stackBuilder) add(name string, c *set.Cell, metric string) {
 	b.Layers, b.last = append(b.Layers, l), now
 }
 
+// addPart adds the part of the transport that its microbenchmarks measure by itself, with one call
+// in flight or with several.
+func (b *stackBuilder) addPart(lone bool, metric string) {
+	for i := range b.set.Cells {
+		c := &b.set.Cells[i]
+		if c.Layer != "" && c.Transport() == b.Transport &&
+			lone == (len(c.Samples[result.LatencyP50]) > 0) {
+			b.add(c.Layer, c, metric)
+			return
+		}
+	}
+}
+
 // timePerOp is one over the throughput.
 const timePerOp = "time_per_op"
 
@@ -162,7 +174,7 @@ func roundTrips(s *set.Set, cell int, states state.Classifier) Stack {
 		b.add(bounce, c, result.CoreDistance)
 	}
 	b.add(medium, c, result.Floor)
-	b.add(ringLayer, ringOf(s, c, "/call-1/"), result.LatencyP50)
+	b.addPart(true, result.LatencyP50)
 	b.add("library", c, result.Library)
 	b.add("transport, without the runtime", c, result.Bare)
 	b.add(config.TopologyClientServer, c, result.LatencyP50)
@@ -181,7 +193,7 @@ func pipelined(s *set.Set, cell int, states state.Classifier) Stack {
 	c := &s.Cells[cell]
 	b := newStack(s, cell, states, c.Run.InFlight)
 	b.add(mediumName(s, c), c, result.RateFloor)
-	b.add(ringLayer, ringOf(s, c, "/call-32/"), result.Throughput)
+	b.addPart(false, result.Throughput)
 	b.add("transport, without the runtime", c, result.BareRate)
 	for _, topology := range []string{config.TopologyClientServer, config.TopologyMeshDirect,
 		config.TopologyMeshProxied} {
@@ -264,21 +276,6 @@ func meshOf(s *set.Set, c *set.Cell, topology string, share config.Share) *set.C
 		if m.Run != nil && m.Run.Topology == topology && m.Run.RemoteShare == share &&
 			m.Status == set.Measured &&
 			m.Key("topology", "remote_share") == c.Key("topology", "remote_share") {
-			return m
-		}
-	}
-	return nil
-}
-
-// ringLayer is the layer of the ring under shm, which micro measures.
-const ringLayer = "ring, between processes"
-
-// ringOf returns the reading of the default ring of a transport whose microbenchmarks the set has.
-func ringOf(s *set.Set, c *set.Cell, kind string) *set.Cell {
-	for i := range s.Cells {
-		m := &s.Cells[i]
-		if name := m.Config[set.MicroOption]; m.Transport() == c.Transport() &&
-			strings.HasPrefix(name, "spsc/fastforward"+kind+"processes") {
 			return m
 		}
 	}

@@ -44,9 +44,8 @@ func layered() *set.Set {
 	s.Cells[0].Results = []*result.Result{
 		{Repeats: []result.Repeat{
 			{Ranks: []record.Report{{Clients: []record.ClientReport{client}}}}}}}
-	s.Cells = append(s.Cells, set.Cell{Status: set.Measured,
-		Config: map[string]string{"transport": "shm",
-			set.MicroOption: "spsc/fastforward/call-1/processes"},
+	s.Cells = append(s.Cells, set.Cell{Status: set.Measured, Layer: "ring",
+		Config:  map[string]string{"transport": "shm", set.MicroOption: "rings/call-1"},
 		Samples: map[string][]float64{result.LatencyP50: {200, 200, 200, 200, 200, 200, 200, 200}}})
 	for i := range s.Cells {
 		s.Cells[i].Environment = -1
@@ -74,7 +73,7 @@ func TestStacks(t *testing.T) {
 		return names, adds, shares
 	}
 	names, adds, shares := of(&list[0])
-	require.Equal(t, []string{"cache-line bounce", "medium", ringLayer,
+	require.Equal(t, []string{"cache-line bounce", "medium", "ring",
 		"transport, without the runtime", "client-server", "mesh-direct", "mesh-proxied"}, names)
 	require.InDeltaSlice(t, []float64{100, 20, 80, 100, 100, 200, 300}, adds, 1e-6)
 	require.InDelta(t, 100.0/900, shares[0], 1e-9)

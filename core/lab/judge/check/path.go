@@ -112,7 +112,8 @@ type pathWindow struct {
 	packetsOnly   bool   // a port counts packets and no bytes
 }
 
-// place is an interface of a network namespace. Machines number their namespaces alike.
+// place is an interface of a network namespace. Namespaces of different machines may have
+// the same number.
 type place struct {
 	machine   string
 	namespace uint64

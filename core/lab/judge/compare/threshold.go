@@ -71,7 +71,7 @@ func ParseThreshold(text string) (Threshold, error) {
 	parts := thresholdSyntax.FindStringSubmatch(text)
 	if parts == nil {
 		return Threshold{}, fmt.Errorf("%q is not a threshold such as \"throughput<-3%%\" or "+
-			"\"transport=shm: latency_p99>+10%%\"", text)
+			"\"transport=NAME: latency_p99>+10%%\"", text)
 	}
 	limit, err := strconv.ParseFloat(parts[4], 64)
 	if err != nil || math.IsNaN(limit) || math.IsInf(limit, 0) {

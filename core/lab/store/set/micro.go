@@ -22,6 +22,7 @@ func (s *Set) AddMicro(like Cell, environment machine.Environment, m transport.M
 		result.Floor:   m.Floor, result.RateFloor: m.RateFloor,
 		result.WitnessRoundTrip: m.WitnessLatency, result.WitnessRate: perOp(m.WitnessRate),
 	}
+	like.Layer = m.Layer
 	for name, ratio := range result.CounterRatios {
 		metrics[name], _ = ratio.In(m.Counters)
 	}

@@ -73,6 +73,8 @@ type Cell struct {
 	// Tool is the version that measured the cell, if known; see [Set.Tools].
 	Tool   *result.Tool `json:"tool,omitempty"`
 	Plugin Plugin       `json:"plugin"`
+	// Layer is [transport.Measurement.Layer] of a microbenchmark's reading.
+	Layer string `json:"layer,omitempty"`
 	// Environment is an index into the set's environments; -1 if the machine is unknown.
 	Environment int       `json:"environment"`
 	StartedAt   time.Time `json:"started_at"`

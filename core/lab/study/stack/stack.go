@@ -3,7 +3,6 @@ package stack
 import (
 	"context"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"transportbench/core/base/record"
@@ -17,16 +16,15 @@ const Sweep = "stack"
 // Runs returns the directory of the sweep in that of the stack.
 func Runs(dir string) string { return filepath.Join(dir, "runs") }
 
-// The microbenchmark of the rings that are the bottom layer, of the transport that has it.
+// The readings of a microbenchmark that measures a layer.
 const (
-	ring        = "spsc"
-	ringTime    = 30 * time.Millisecond
-	ringRepeats = 6
+	readingTime = 30 * time.Millisecond
+	repeats     = 6
 )
 
-// Rings measures the rings under the transports of a plan that have some. It does nothing on other
-// hosts.
-func Rings(ctx context.Context, e *experiment.Engine, plan *experiment.Plan) error {
+// Parts measures the layers that transports of a plan have microbenchmarks for. It does nothing on
+// other hosts.
+func Parts(ctx context.Context, e *experiment.Engine, plan *experiment.Plan) error {
 	if e.Place != nil {
 		return nil
 	}
@@ -41,9 +39,13 @@ func Rings(ctx context.Context, e *experiment.Engine, plan *experiment.Plan) err
 		if err != nil {
 			return err
 		}
-		if slices.Contains(p.Microbenchmarks, ring) {
-			return micro.Store(ctx, e, name, record.MicroRequest{Names: []string{ring},
-				Duration: ringTime}, ringRepeats, "micro-"+ring)
+		layer := p.Info.Layer
+		if layer == "" {
+			continue
+		}
+		request := record.MicroRequest{Names: []string{layer}, Duration: readingTime}
+		if err := micro.Store(ctx, e, name, request, repeats, "micro-"+layer); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -22,7 +22,7 @@ func Info(info *transport.Info) error {
 	if err := h.check("info", info); err != nil {
 		return err
 	}
-	const name = `a name such as "shm" or "tx-depth"`
+	const name = `a name such as "tx-depth"`
 	if !transportName.MatchString(info.Name) {
 		return wrong("info.name", quoted(info.Name), name)
 	}
