@@ -142,7 +142,7 @@ func TestExample(t *testing.T) {
 		filepath.Join(bin, "plugins", "transport-shm"), "./cmd/transports-libc")
 	ab := command(t, bin, transportbench, "ab", "--a", "transport=framed", "--b", "transport=shm",
 		"--profile", "pingpong",
-		"--duration", "50ms", "--warmup", "50ms", "--repeats", "6", "--most", "6", "--out",
+		"--duration", "50ms", "--warmup", "50ms", "--repeats", "6", "--max-repeats", "6", "--out",
 		filepath.Join(bin, "ab"))
 	require.Regexp(t, `(?m)^framed -> shm +throughput +`, ab)
 

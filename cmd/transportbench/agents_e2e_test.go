@@ -359,7 +359,7 @@ func TestAgents(t *testing.T) {
 		out := t.TempDir()
 		run := h.start(t, 0, nil, "ab", "--listen", "10.78.0.1:7177", "--agents", "2",
 			"--transport", "tcpx", "--duration", "500ms", "--warmup", "20ms",
-			"--out", out, "--repeats", "100", "--most", "100", "--a", "in-flight=1", "--b",
+			"--out", out, "--repeats", "100", "--max-repeats", "100", "--a", "in-flight=1", "--b",
 			"in-flight=2")
 		ticket := run.output.await(t, `tb1-\S+`)
 		h.join(t, 1, ticket)

@@ -41,7 +41,7 @@ func TestBridgeToTheLastRelease(t *testing.T) {
 
 	i := command(t, "ab", "--transport", "shm", "--a", "plugin-dir="+old, "--b",
 		"plugin-dir="+filepath.Join(bin, "plugins"), "--duration", "100ms", "--warmup", "20ms",
-		"--repeats", "6", "--most", "6", "--format", "json")
+		"--repeats", "6", "--max-repeats", "6", "--format", "json")
 	i.cmd.Args = append(i.cmd.Args, "--out", i.out)
 	require.Contains(t, []int{0, 3, 6}, i.run(t), i.stderr.String())
 	var report compare.Report

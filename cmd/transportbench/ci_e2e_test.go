@@ -137,7 +137,7 @@ func TestWorkflow(t *testing.T) {
 		require.NoError(t, os.Symlink(filepath.Join(dir, build.plugins),
 			filepath.Join(dir, "new/bin/plugins")))
 		code, output := run("Compare", "LOAD=--transport shm --profile echo --duration 50ms "+
-			"--warmup 5ms --repeats 5 --most 5 --metric throughput "+build.limits)
+			"--warmup 5ms --repeats 5 --max-repeats 5 --metric throughput "+build.limits)
 		require.Zero(t, code, output)
 		// the machine's state changed, which leaves too little to test
 		if read("output") == "code=6\n" && build.code == 0 {

@@ -30,7 +30,7 @@ func pairedTests(b *testing.B, times int, a, other string) []compare.Report {
 	var reports []compare.Report
 	for range times {
 		i := command(b, "ab", "--transport", "shm", "--profile", "pingpong", "--a", a, "--b", other,
-			"--repeats", repeats, "--most", repeats,
+			"--repeats", repeats, "--max-repeats", repeats,
 			"--limit", "1h", "--floor", "0", "--duration", "100ms", "--warmup", "50ms",
 			"--format", "json")
 		i.cmd.Args = append(i.cmd.Args, "--out", i.out)

@@ -36,7 +36,7 @@ var tiny = map[string]string{
 	"run":   "--duration 50ms --warmup 20ms --repeats 1",
 	"bench": "--duration 50ms --warmup 20ms --repeats 1",
 	"sweep": "--duration 50ms --warmup 20ms --repeats 1",
-	"ab":    "--duration 50ms --warmup 20ms --repeats 1 --most 1",
+	"ab":    "--duration 50ms --warmup 20ms --repeats 1 --max-repeats 1",
 	"stack": "--duration 50ms --warmup 20ms --repeats 1",
 	"micro": "--duration 20ms", "serve": "--port 0", "calibrate": "--dry-run",
 	"reproduce": "--dry-run",

@@ -199,7 +199,7 @@ func TestNetworkAB(t *testing.T) {
 	i := command(t, "ab", "--transport", "sockets", "--a", "network=loss=0%", "--b",
 		"network=loss=1%,delay=2ms",
 		"--profile", "echo", "--in-flight", "1", "--duration", "100ms", "--warmup", "20ms",
-		"--repeats", "2", "--most", "2", "--format", "json")
+		"--repeats", "2", "--max-repeats", "2", "--format", "json")
 	i.cmd.Args = append(i.cmd.Args, "--out", i.out)
 	require.Contains(t, []int{0, 3, 6}, i.run(t), i.stderr.String())
 	var report compare.Report

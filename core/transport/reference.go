@@ -41,8 +41,8 @@ type Reference struct {
 	Depth Depth `json:"depth" bound:"=one|several|any"`
 	// MinPayload and MaxPayload bound the payloads, in bytes, that the tool measures. A MaxPayload
 	// of 0 is no bound.
-	MinPayload int `json:"least,omitempty" bound:"<=exact"`
-	MaxPayload int `json:"most,omitempty" bound:"<=exact"`
+	MinPayload int `json:"min_payload,omitempty" bound:"<=exact"`
+	MaxPayload int `json:"max_payload,omitempty" bound:"<=exact"`
 	// Pad is the size in bytes of the smallest message that the tool sends. It takes the place of
 	// smaller payloads.
 	Pad int `json:"pad,omitempty" bound:"<=exact"`

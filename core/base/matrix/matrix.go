@@ -111,9 +111,9 @@ func (m Matrix) Within(rank, to int) float64 {
 	return m[rank][to] / sum
 }
 
-// Targets returns at least n ranks for a rank that calls them in turn. A rank is in the list as often
-// as its weight in the row demands, and at least once if that is not 0. The list is empty for a rank
-// that calls none.
+// Targets returns at least n ranks for a rank that calls each with the same probability. A rank is
+// in the list as often as its weight in the row demands, and at least once if that is not 0. The
+// list is empty for a rank that calls none.
 func (m Matrix) Targets(rank, n int) (list []uint64) {
 	for to, w := range m[rank] {
 		if w > 0 {

@@ -16,7 +16,7 @@ type Report struct {
 	Daemons []DaemonReport `json:"daemons,omitempty" bound:"=$daemons"`
 	Process ProcessReport  `json:"process"`
 	// SampleEvery is the latency sampling of the window, or after a warm-up the sampling to use.
-	SampleEvery int `json:"sample_every" bound:">=$sampling_least,<=$sampling_most"`
+	SampleEvery int `json:"sample_every" bound:">=$sampling_min,<=$sampling_max"`
 	// Stopped reports that the window was cut short.
 	Stopped bool `json:"stopped"`
 	// Storm is set for the calling ranks of a storm of connections.

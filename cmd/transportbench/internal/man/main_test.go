@@ -31,7 +31,11 @@ func TestPages(t *testing.T) {
 		require.NoError(t, err)
 		page := strings.ReplaceAll(string(text), `\`, "")
 		help := cmd.Short + " " + cmd.Long + " " + cmd.Example
-		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) { help += " --" + f.Name + " " + f.Usage })
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				help += " --" + f.Name + " " + f.Usage
+			}
+		})
 		if strings.Contains(cmd.CommandPath(), completion) {
 			help = cmd.Short
 		}

@@ -68,7 +68,9 @@ every repeat cannot turn noise into a difference. --repeats is the minimum.
 	flags.StringVar(&f.b, "b", "", "options of B")
 	flags.StringVar(&f.within, "within", "1%", "narrow enough: half the width of the interval")
 	flags.DurationVar(&f.limit, "limit", 5*time.Minute, "end after this time")
-	flags.IntVar(&f.maxRepeats, "most", 1000, "end after this many repeats of each")
+	flags.IntVar(&f.maxRepeats, "max-repeats", 1000, "end after this many repeats of each")
+	flags.IntVar(&f.maxRepeats, "most", 1000, "") // its name in 0.9.0
+	_ = flags.MarkHidden("most")
 	complete.Flags(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(comparison.DiffFormats,
 		cobra.ShellCompDirectiveNoFileComp))
@@ -244,7 +246,7 @@ func (f *abFlags) remedy(v *experiment.PairedResult) string {
 	case experiment.EndTimeLimit:
 		return fmt.Sprintf("; raise --limit (%v) for more, or --within (%s)", f.limit, f.within)
 	case experiment.EndMaxRepeats:
-		return fmt.Sprintf("; raise --most (%d) for more, or --within (%s)", f.maxRepeats, f.within)
+		return fmt.Sprintf("; raise --max-repeats (%d) for more, or --within (%s)", f.maxRepeats, f.within)
 	}
 	return ""
 }

@@ -56,13 +56,13 @@ func TestAB(t *testing.T) {
 			app.ExitRegression, "WORSE"},
 		{[]string{"--transport", "fake", "--a", "in-flight=2", "--b", "in-flight=1", "--fail-on",
 			"throughput<-60%"}, app.ExitOK, ""},
-		{[]string{"--transport", "fake", "--a", "", "--repeats", "2", "--most", "2"},
+		{[]string{"--transport", "fake", "--a", "", "--repeats", "2", "--max-repeats", "2"},
 			app.ExitTooLittle, "too few repeats"},
 		{[]string{"--transport", "fake", "--a", "in-flight=2", "--in-flight", "2"}, app.ExitOK,
 			"--b is not given: B is fake with the flags that apply to both sides, and " +
 				"the defaults"},
-		{[]string{"--transport", "fake", "--a", "", "--repeats", "2", "--most", "2"},
-			app.ExitTooLittle, "raise --most (2) for more, or --within (1%)"},
+		{[]string{"--transport", "fake", "--a", "", "--repeats", "2", "--max-repeats", "2"},
+			app.ExitTooLittle, "raise --max-repeats (2) for more, or --within (1%)"},
 		{[]string{"--transport", "fake", "--a", "", "--limit", "1ns"}, app.ExitTooLittle,
 			"the time is up after 1 repeat of each; raise --limit (1ns) for more, or " +
 				"--within (1%)"},

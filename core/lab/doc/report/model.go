@@ -204,7 +204,7 @@ type curve struct {
 	Points []point `json:"points"`
 	Knee   int     `json:"knee"` // the cell, or -1
 	// Peak is the cell for the first part, or -1, and Row shows it.
-	Peak int    `json:"most"`
+	Peak int    `json:"peak"`
 	Row  string `json:"row,omitempty"`
 }
 

@@ -105,7 +105,7 @@ type Curve struct {
 	// Knee, Peak and those in Operating are indices of Points.
 	Knee *int `json:"knee,omitempty"`
 	// Peak is the point with the highest throughput under the objective, if any.
-	Peak      *int             `json:"most,omitempty"`
+	Peak      *int             `json:"peak,omitempty"`
 	Operating []OperatingPoint `json:"operating"`
 	// Servers is set if there is a target. It has a row for the objective, or for each operating
 	// point if there is no objective.

@@ -82,10 +82,10 @@ type Row struct {
 	Ours []string
 	// Theirs is the name of the published row, or of the two ends of a range.
 	Theirs []string
-	// Floor is the name of the published row that is the least that the medium needs. OwnFloor
-	// selects the cell that is ours, if our cell does not have its own.
+	// Floor is the name of the published row that has the floor. OwnFloor selects the cell that has
+	// ours, if our cell does not have its own.
 	Floor    string
-	OwnFloor []string `mapstructure:"least"`
+	OwnFloor []string `mapstructure:"own_floor"`
 	// Over and Under are the names of rows of the same table: the row has the ratios of their
 	// figures, or their differences if Less is set.
 	Over, Under string

@@ -133,18 +133,18 @@ func (d *disturbance) text() string {
 			parts = append(parts, of.name+" "+percent(high))
 		}
 	}
-	most := 0.0
+	largest := 0.0
 	for _, share := range d.lost {
-		most = max(most, share)
+		largest = max(largest, share)
 	}
 	var effects []string
 	switch {
-	case most > maxLost:
+	case largest > maxLost:
 		effects = append(effects, "where threads ran for less than half of the time, neither p50 "+
 			"nor throughput is safe: measure on a quiet machine")
-	case most > 0:
+	case largest > 0:
 		effects = append(effects, fmt.Sprintf(
-			"p50 is safe, throughput may be %s off, and tails include it", percent(most)))
+			"p50 is safe, throughput may be %s off, and tails include it", percent(largest)))
 	}
 	if _, drifts := d.high["drift"]; drifts {
 		effects = append(effects, "where the rate drifts, measure again")

@@ -97,7 +97,7 @@ func (w *window) host() *host {
 	h := &host{
 		numbers: map[string]uint64{
 			"took": limitOf(w.took), "tick": uint64(tick), "began": flag(!w.failed),
-			"sampling_least": uint64(low), "sampling_most": uint64(high),
+			"sampling_min": uint64(low), "sampling_max": uint64(high),
 			"rank": uint64(w.plan.Rank), "daemons": uint64(daemons), "clients": uint64(clients),
 			"storm": flag(cfg.Traffic.StormRate() > 0 && cfg.Calls(w.plan.Rank) &&
 				!w.spec.Warmup),

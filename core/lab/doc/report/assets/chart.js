@@ -48,8 +48,8 @@ function key(series, dash, shape) {
 }
 
 // logSplits returns the ticks of a logarithmic axis: 1, 2 and 5 of each power of ten, or fewer where
-// more than most would not fit.
-function logSplits(low, high, most) {
+// more than limit would not fit.
+function logSplits(low, high, limit) {
   let list;
   for (const steps of [[1, 2, 5], [1, 3], [1]]) {
     list = [];
@@ -58,7 +58,7 @@ function logSplits(low, high, most) {
         const v = s * 10 ** e;
         if (v >= low * 0.999 && v <= high * 1.001) list.push(v);
       }
-    if (list.length <= most) break;
+    if (list.length <= limit) break;
   }
   return list;
 }

@@ -5,9 +5,9 @@
 function drawStrip() {
   const host = document.getElementById("strip"), d = report.doc, loads = new Map();
   for (const c of d.curves) {
-    if (c.most < 0 || !visible(c.most)) continue;
+    if (c.peak < 0 || !visible(c.peak)) continue;
     const load = [c.load, c.open ? "open loop" : ""].filter(Boolean).join(", ") || "Closed loop", best = loads.get(load) || new Map();
-    const rate = metricOf(c.most, "throughput").median, known = best.get(c.series);
+    const rate = metricOf(c.peak, "throughput").median, known = best.get(c.series);
     if (!known || c.set > known.set || (c.set === known.set && rate > known.rate)) best.set(c.series, { rate, set: c.set, row: c.row });
     loads.set(load, best);
   }
