@@ -236,6 +236,10 @@ type Microbenchmarker interface {
 		d time.Duration, report func(Measurement) error) error
 }
 
+// OptionReading is the name of an option of microbenchmarks that selects the readings whose names
+// begin with its value, for profilers of one reading. Microbenchmarks without it cannot be profiled.
+const OptionReading = "reading"
+
 // AllMicroOptions returns the options of the driver's microbenchmarks: those of the transport, and
 // MicroOptions.
 func (i *Info) AllMicroOptions() []Option {

@@ -35,7 +35,7 @@ var Schema = []transport.Option{
 		Help: "allocate: sizes of segments, a comma list"},
 	{Name: "transfers", Type: transport.TypeString, Default: "4KiB,64KiB,1MiB,16MiB,64MiB",
 		Help: "transfer: sizes of payloads, a comma list of multiples of 64"},
-	{Name: "reading", Type: transport.TypeString,
+	{Name: transport.OptionReading, Type: transport.TypeString,
 		Help: "spsc, mesh: only the readings whose names begin with this"},
 }
 
@@ -48,7 +48,7 @@ const (
 // ParseOptions returns the options of values that have [Schema].
 func ParseOptions(v transport.Values, d time.Duration) (o Options, err error) {
 	o = Options{Duration: d, SegmentSize: v.Size("segment-size"),
-		Reading: v.String("reading")}
+		Reading: v.String(transport.OptionReading)}
 	if !pow2.Is(o.SegmentSize) {
 		return o, wrong("segment-size", "%s is no power of two",
 			transport.FormatSize(int64(o.SegmentSize)))

@@ -17,6 +17,7 @@ import (
 	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
+	"transportbench/core/transport"
 )
 
 // perf takes a moment to attach to the ranks, and lets go of them before the window ends.
@@ -150,7 +151,7 @@ func (p *Perf) Micro(ctx context.Context, plugin *experiment.Plugin, reading str
 	d time.Duration, dir string) (*Profile, error) {
 	name, _, _ := strings.Cut(reading, "/")
 	request, err := json.Marshal(record.MicroRequest{Names: []string{name}, Duration: d,
-		Options: map[string]string{"reading": reading}})
+		Options: map[string]string{transport.OptionReading: reading}})
 	if err != nil {
 		return nil, err
 	}
