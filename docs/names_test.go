@@ -32,7 +32,7 @@ var namedHere = map[[2]string]string{
 	{"core/lab/store/result/migrate.go", "ucxam"}:      "its results of schema 1.x differ",
 	{"core/lab/judge/calibration/power.go", "sockets"}: "a class of operations",
 	{"core/transport/transport.go", "sockets"}:         "a group of transports",
-	{"core/lab/study/calibrate/plan.go", "sockets"}:    "a fixed operation, to compare calibrations",
+	{"core/lab/study/calibrate/plan.go", "sockets"}:    "a fixed operation of calibrations",
 }
 
 // parts are names of what one transport is made of.

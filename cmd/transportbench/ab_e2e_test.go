@@ -22,8 +22,8 @@ import (
 func TestTwoBuilds(t *testing.T) {
 	a, b := filepath.Join(bin, "plugins"), filepath.Join(bin, "mixed")
 	i := command(t, "ab", "--transport", "shm", "--a", "plugin-dir="+a, "--b", "plugin-dir="+b,
-		"--duration", "100ms", "--warmup", "20ms", "--repeats", "4", "--max-repeats", "4", "--limit", "5m",
-		"--format", "json")
+		"--duration", "100ms", "--warmup", "20ms", "--repeats", "4", "--max-repeats", "4",
+		"--limit", "5m", "--format", "json")
 	i.cmd.Args = append(i.cmd.Args, "--out", i.out)
 	code := i.run(t)
 	require.Contains(t, []int{0, 3, 6}, code, i.stderr.String())

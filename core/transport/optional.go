@@ -237,7 +237,7 @@ type Microbenchmarker interface {
 }
 
 // OptionReading is the name of an option of microbenchmarks that selects the readings whose names
-// begin with its value, for profilers of one reading. Microbenchmarks without it cannot be profiled.
+// begin with its value, so that one reading can be profiled.
 const OptionReading = "reading"
 
 // AllMicroOptions returns the options of the driver's microbenchmarks: those of the transport, and

@@ -246,7 +246,8 @@ func (f *abFlags) remedy(v *experiment.PairedResult) string {
 	case experiment.EndTimeLimit:
 		return fmt.Sprintf("; raise --limit (%v) for more, or --within (%s)", f.limit, f.within)
 	case experiment.EndMaxRepeats:
-		return fmt.Sprintf("; raise --max-repeats (%d) for more, or --within (%s)", f.maxRepeats, f.within)
+		return fmt.Sprintf("; raise --max-repeats (%d) for more, or --within (%s)",
+			f.maxRepeats, f.within)
 	}
 	return ""
 }

@@ -62,7 +62,8 @@ func Run(ctx context.Context, o Options, wanted func(name string) bool,
 	if o.Reading != "" {
 		defer func() {
 			if err == nil && !b.found {
-				err = wrong(transport.OptionReading, "no reading has a name that begins with %q", o.Reading)
+				err = wrong(transport.OptionReading, "no reading has a name that begins with %q",
+					o.Reading)
 			}
 		}()
 	}
