@@ -47,7 +47,7 @@ tests core/fabric/datagram "$work/datagram.test"
 step "copyrpc: conformance, processes, faults"
 tests plugins/copyrpc "$work/copyrpc.test"
 # Those of killed processes mostly sleep until a peer is declared dead.
-step "erpc: conformance, and processes at the same time"
+step "erpc over plain cgo: conformance, and processes at the same time"
 tests plugins/erpc "$work/erpc.test" -test.skip=Killed &
 conformance=$!
 status=0
