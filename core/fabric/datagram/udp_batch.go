@@ -43,7 +43,7 @@ type udpRun struct {
 	refused     bool // its send returned the error of an earlier datagram
 }
 
-// udpPiece is what lies together of a run.
+// udpPiece is a part of a run that is contiguous in the arena.
 type udpPiece struct {
 	start, size int // in the arena
 	next        int // piece of the run

@@ -406,9 +406,9 @@ func (r *udpReceive) unplace() {
 	}
 }
 
-// settle copies the bodies that may not stay in the target back behind their heads: those of
-// datagrams shorter than the MTU, and all if a message was coalesced, because Receive returns more
-// datagrams than messages then, and the body of a later one would lie before its part.
+// settle copies bodies that may not stay in the target back behind their heads: those of datagrams
+// shorter than the MTU, and all if the kernel has coalesced a message. Receive then returns more
+// datagrams than messages, so the body of a later datagram would lie before its part of the target.
 func (p *UDP) settle() {
 	r := &p.receive
 	r.placed = min(r.placed, r.filled)

@@ -187,8 +187,8 @@ func (d *Daemon) Delegate(w wiring.Wiring, index int, siblings transport.Worker)
 	return err
 }
 
-// LeaveValues makes the daemon serve requests whose values a null transport does not deliver: they
-// are in device memory, or with unread the floor of the medium has read them.
+// LeaveValues makes the daemon serve requests without reading their values. With device, the values
+// stay in device memory. With unread, the floor already has the time of reading them.
 func (d *Daemon) LeaveValues(device, unread bool) {
 	d.Sink.Unread = unread
 	if device {

@@ -153,9 +153,8 @@ func (s *storage) draw(sample func(unit, normal float64) time.Duration) uint64 {
 	return s.clock.Ticks(sample(unit, normal))
 }
 
-// add accepts a request at now: it is served at once if a lane is free, and else waits for one. A
-// lane passes to the next request when it is free: the daemon may look late, and a storage does not
-// wait for that.
+// add accepts a request at now. It is served at once if a lane is free, and otherwise waits for
+// one. A free lane takes the next request at once, even if the daemon notices it later.
 func (s *storage) add(r stored, now uint64) {
 	k := &s.kinds[r.kind]
 	r.arrived, r.spent, r.due = now, s.draw(k.held), now

@@ -34,7 +34,8 @@ func (c *group) members(t *thread) []*thread {
 	return c.threads
 }
 
-// addThread starts a thread, or has a client join an earlier one that yields the same processor.
+// addThread starts a thread. A client that yields shares the OS thread of an earlier client on the
+// same processor.
 func (r *Rank) addThread(id record.Thread, cpu int) (t *thread) {
 	defer func() { r.threads = append(r.threads, t) }()
 	if id.IsDaemon() || r.plan.Idle != config.IdleYield || cpu < 0 || r.goroutines() {

@@ -78,10 +78,10 @@ func (r *Rank) Overhead(ctx context.Context, d time.Duration) (o record.Overhead
 	return o, nil
 }
 
-// planOf returns the plan with the load of one thread: that of a client's class.
+// planOf returns the plan with the load of one thread: that of a client's class, if it has one.
 func (r *Rank) planOf(t *thread) record.Plan {
 	plan := r.plan
-	plan.Config = plan.Config.OfClient(t.id.Client) // without a class, that of a daemon
+	plan.Config = plan.Config.OfClient(t.id.Client)
 	return plan
 }
 
@@ -234,16 +234,17 @@ func (o *overhead) measureDaemon(d time.Duration) (float64, error) {
 	})
 }
 
-// overheadSteps is the largest number of iterations between two readings of the clock, which are
-// not of the harness. They take at most the share overheadStride of a part.
+// overheadSteps is the largest number of iterations between two readings of the clock, so that the
+// readings, which are not part of the harness, hardly count. The iterations take at most the share
+// overheadStride of a part.
 const (
 	overheadSteps  = 256
 	overheadStride = 1. / 32
 )
 
-// overheadLimit bounds the time of a measurement, as a multiple of what was planned. Only
-// operations of hundreds of milliseconds reach it, which have fewer parts then. An interruption is
-// short beside them.
+// overheadLimit bounds the time of a measurement, as a multiple of the planned time. Only
+// operations that take hundreds of milliseconds reach it. They have fewer parts then, and an
+// interruption is short beside them.
 const overheadLimit = 32
 
 // inParts calls steps, which runs n iterations and returns the operations done so far, and returns

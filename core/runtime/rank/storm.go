@@ -17,8 +17,8 @@ import (
 
 // storm makes and drops connections at a rate while a window measures, on a thread of its own
 // beside the polling threads. Each connection has both of its sides here: two transports are
-// opened, connected, used for one call, and closed. So it needs no peer number of a measured
-// worker, which are few.
+// opened, connected, used for one call, and closed. So it takes none of the few peer numbers of a
+// measured worker.
 type storm struct {
 	open  func(ctx context.Context, rank int) (transport.Transport, error)
 	size  int
