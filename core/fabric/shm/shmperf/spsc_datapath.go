@@ -18,7 +18,7 @@ const (
 	spscPayload = 32
 	spscBatch   = 32 // messages that are published together
 	callBatch   = 64 // round trips that are timed together
-	bounceTime  = 5 * time.Millisecond
+	pingTime    = 5 * time.Millisecond
 )
 
 var spscGeometry = ring.Geometry{Slots: spscSlots}
@@ -68,9 +68,9 @@ func (b *bench) spsc() error {
 		Note: "the processor has no CLDEMOTE, which Xeons have since Sapphire Rapids"})
 }
 
-// measureFloor bounces a cache line between nodes 0 and 1.
+// measureFloor measures the round trip of a cache line between nodes 0 and 1.
 func (n *node) measureFloor() error {
-	f, err := floor.CacheLine(n.ctx, shm.Word64(n.memory, bounceOffset), n.Node == 0, bounceTime)
+	f, err := floor.CacheLine(n.ctx, shm.Word64(n.memory, pingOffset), n.Node == 0, pingTime)
 	n.floor = f.RoundTrip
 	return err
 }

@@ -50,13 +50,13 @@ var works = map[string]func(*node) error{
 
 // The control words of a team, in bytes from the start of its memory.
 const (
-	phaseOffset  = 0    // u32
-	readyOffset  = 128  // u32: calls of join
-	bounceOffset = 256  // u64: bounced by nodes 0 and 1
-	tallyOffset  = 512  // tallySize for each node
-	tallySize    = 128  // u64 operations, u64 nanoseconds
-	bodyOffset   = 4096 // what the work needs
-	maxNodes     = (bodyOffset - tallyOffset) / tallySize
+	phaseOffset = 0    // u32
+	readyOffset = 128  // u32: calls of join
+	pingOffset  = 256  // u64: nodes 0 and 1 pass its line back and forth
+	tallyOffset = 512  // tallySize for each node
+	tallySize   = 128  // u64 operations, u64 nanoseconds
+	bodyOffset  = 4096 // what the work needs
+	maxNodes    = (bodyOffset - tallyOffset) / tallySize
 )
 
 // The phases of a measurement. Node 0 advances them.

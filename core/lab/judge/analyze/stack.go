@@ -170,8 +170,8 @@ func mediumName(s *set.Set, c *set.Cell) string {
 func roundTrips(s *set.Set, cell int, states state.Classifier) Stack {
 	b, c := newStack(s, cell, states, 1), &s.Cells[cell]
 	medium := mediumName(s, c)
-	if bounce := "cache-line bounce"; medium != bounce {
-		b.add(bounce, c, result.CoreDistance)
+	if line := "cache-line bounce"; medium != line {
+		b.add(line, c, result.CoreDistance)
 	}
 	b.add(medium, c, result.Floor)
 	b.addPart(true, result.LatencyP50)

@@ -145,7 +145,7 @@ func (p *Profile) addRun(r *result.Result) error {
 }
 
 // Micro is [Perf.Profile] of one reading of a plugin's microbenchmarks, such as
-// "spsc/lamport/stream/threads": it has the loads and stores of the plugin's process and of those
+// "write/inline": it has the loads and stores of the plugin's process and of those
 // that it starts, with their start.
 func (p *Perf) Micro(ctx context.Context, plugin *experiment.Plugin, reading string,
 	d time.Duration, dir string) (*Profile, error) {
