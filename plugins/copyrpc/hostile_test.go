@@ -125,6 +125,19 @@ func TestPeersThatBreakTheProtocol(t *testing.T) {
 	}
 }
 
+// TestBatchWithTooFewMessages checks that a batch with fewer messages than its header counts breaks
+// the protocol, though the events of a Poll have no room for more.
+func TestBatchWithTooFewMessages(t *testing.T) {
+	a, b := connected(t, small, soft())
+	a.writeRaw(t, batchOf(0, 0, 2, message(0, 0)...), 1)
+	var events [1]transport.Event
+	n, err := b.Poll(events[:])
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	_, err = b.Poll(events[:])
+	require.ErrorIs(t, err, transport.ErrCorrupt)
+}
+
 // TestForgedCreditWord checks that the word that a peer writes one-sided is validated when
 // it is read.
 func TestForgedCreditWord(t *testing.T) {

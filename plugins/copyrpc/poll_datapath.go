@@ -136,7 +136,7 @@ func (w *worker) arrive(p *peer, immediate uint32, events []transport.Event, n i
 		return n
 	}
 	n = w.parse(p, events, n)
-	if p.parsed != p.arrived {
+	if p.unfinished() {
 		p.isReady = true
 		w.ready = append(w.ready, p)
 	}
@@ -197,7 +197,7 @@ func (w *worker) deliverReady(events []transport.Event) (n int) {
 		}
 		p := w.ready[at]
 		n = w.parse(p, events, n)
-		if p.parsed != p.arrived {
+		if p.unfinished() {
 			i++
 			continue
 		}
@@ -219,10 +219,14 @@ func (w *worker) deliverReady(events []transport.Event) (n int) {
 	return n
 }
 
+// unfinished reports whether parse has something to do. A batch may end before the messages that
+// its header counts; parse cuts such a peer off.
+func (p *peer) unfinished() bool { return p.messagesLeft > 0 || p.parsed != p.arrived }
+
 // parse fills events from n on with messages of one peer, and returns up to where. It cuts the peer
 // off at a malformed message.
 func (w *worker) parse(p *peer, events []transport.Event, n int) int {
-	for n < len(events) && (p.messagesLeft > 0 || p.parsed != p.arrived) {
+	for n < len(events) && p.unfinished() {
 		if p.messagesLeft == 0 {
 			if !w.readHeader(p) {
 				w.cutOff(p)
