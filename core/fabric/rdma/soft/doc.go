@@ -8,7 +8,8 @@
 //  2. request puts a short payload into a slot of the peer's wire (putMessage). It copies a long
 //     one to the peer's region itself if the peer has taken all messages; otherwise the peer
 //     fetches it.
-//  3. The first word of the slot publishes the message (layout.go), and notify wakes a peer
+//     WriteInline uses the line that both sides share if this side owns it (sharedLine).
+//  3. The first word of the slot or line publishes the message (layout.go), and notify wakes a peer
 //     that sleeps (notifier.go).
 //  4. receive_datapath.go: Poll of the peer calls receiveArrived. receiveNear takes what
 //     WriteInline has sent, receive all others.

@@ -136,7 +136,7 @@ func (q *queuePair) hasWork() bool {
 		}
 	}
 	if q.peer.remote != nil && q.rings == nil {
-		if !q.refusing && q.arrived() {
+		if _, _, arrived := q.next(); arrived && !q.refusing {
 			return true
 		}
 		q.readTaken()

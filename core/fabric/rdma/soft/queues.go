@@ -122,8 +122,9 @@ type queuePair struct {
 	taken     uint64      // the part of sent that the peer is known to have taken
 	deferred  uint64      // messages before this one take effect only when the peer takes them
 	sentTo    writeTarget // of the last WRITE with a payload in its slot
-	signaled  int         // signaled requests from scanned on
-	waiting   int         // pending READs from scanned on
+	shared    sharedLine
+	signaled  int // signaled requests from scanned on
+	waiting   int // pending READs from scanned on
 
 	copies, copiedBytes, syscalls uint64 // see WorkOf
 
@@ -180,6 +181,7 @@ func (d *softDevice) NewQueuePair(c rdma.QueuePairConfig) (rdma.QueuePair, error
 	d.nextNumber++
 	d.Mu.Unlock()
 	cq.pairs = append(cq.pairs, q)
+	q.shared = sharedLine{owned: true, generation: 1}
 	return q, nil
 }
 
@@ -279,6 +281,10 @@ func (q *queuePair) Connect(remote rdma.Endpoint, options rdma.ConnectOptions) e
 	q.peer, q.options = l, options
 	l.wire.store32(wireRetries, uint32(options.ReceiverNotReadyRetries))
 	q.peerNonce = remote.Soft.Nonce
+	// A queue pair that is connected to itself never owns the line.
+	if q.shared.words = q.wire.at(wireShared); q.nonce >= q.peerNonce {
+		q.shared.words, q.shared.owned = l.wire.at(wireShared), false
+	}
 	return nil
 }
 

@@ -6,13 +6,27 @@ import (
 	"transportbench/core/fabric/rdma"
 )
 
-// arrived reports whether the next message is there. If the last one had two lines, it loads the
-// second line of the slot together with the first, because loading it afterwards would take as long
-// again.
-func (q *queuePair) arrived() bool {
-	at := q.slots.offset(q.received)
-	q.wire.touch(at + q.lastLine)
-	return uint8(q.wire.load64(at)) == q.slots.generation(q.received)
+// next returns the slot of the next message, or the shared line, with its first word. It reports
+// whether the message is there. If the last one had two lines, it loads the second line of the slot
+// together with the first, because loading it afterwards would take as long again.
+func (q *queuePair) next() (line words, word uint64, arrived bool) {
+	if !q.shared.owned {
+		if word, arrived = q.shared.arrived(q.received); arrived {
+			return q.shared.words, word, true
+		}
+	}
+	line = q.wire.at(q.slots.offset(q.received))
+	line.touch(q.lastLine)
+	word = line.load64(0)
+	return line, word, uint8(word) == q.slots.generation(q.received)
+}
+
+// took records that the message of next is taken.
+func (q *queuePair) took(line words) {
+	q.received++
+	if line == q.shared.words {
+		q.shared.pass()
+	}
 }
 
 // receive takes messages off the wire. It fills completions from n on and returns up to where.
@@ -24,13 +38,12 @@ func (q *queuePair) receive(completions []rdma.Completion, n int) int {
 	}
 	ackWanted := false
 	for n < len(completions) && !q.refusing {
-		at := q.slots.offset(q.received)
-		word := q.wire.load64(at)
-		if uint8(word) != q.slots.generation(q.received) {
+		line, word, arrived := q.next()
+		if !arrived {
 			break
 		}
 		// The second line arrives while this decides what to do with the message.
-		q.wire.touch(at + 64)
+		line.touch(64)
 		opcode, flags, _ := unpackSlot(word)
 		if opcode != rdma.Write {
 			if q.receives.head == q.receives.tail {
@@ -38,16 +51,16 @@ func (q *queuePair) receive(completions []rdma.Completion, n int) int {
 				break
 			}
 			c := &completions[n]
-			c.Status = q.receiveMessage(at, word, c)
+			c.Status = q.receiveMessage(line, word, c)
 			n++
 			if q.refusing {
 				break
 			}
-		} else if status := q.applyWrite(at, word); status != rdma.StatusOK {
+		} else if status := q.applyWrite(line, word); status != rdma.StatusOK {
 			q.refuse(status)
 			break
 		}
-		q.received++
+		q.took(line)
 		ackWanted = ackWanted || flags&slotAck != 0
 	}
 	if ackWanted || q.received-q.reported >= (q.mask+1)/4 {
@@ -69,13 +82,11 @@ const firstLine = 64 - slotNearPayload
 // where.
 func (q *queuePair) receiveArrived(completions []rdma.Completion, n int) int {
 	for n < len(completions) {
-		at := q.slots.offset(q.received)
-		q.wire.touch(at + q.lastLine) // as in arrived
-		word := q.wire.load64(at)
-		if uint8(word) != q.slots.generation(q.received) {
+		line, word, arrived := q.next()
+		if !arrived {
 			break
 		}
-		if word&nearMask != nearWord || !q.receiveNear(at, word, &completions[n]) {
+		if word&nearMask != nearWord || !q.receiveNear(line, word, &completions[n]) {
 			return q.receive(completions, n)
 		}
 		n++
@@ -85,7 +96,7 @@ func (q *queuePair) receiveArrived(completions []rdma.Completion, n int) int {
 
 // receiveNear is the fast path of what WriteInline sends. It takes the message that has arrived,
 // or returns false for receive to take it.
-func (q *queuePair) receiveNear(at uintptr, word uint64, c *rdma.Completion) bool {
+func (q *queuePair) receiveNear(line words, word uint64, c *rdma.Completion) bool {
 	r := q.receives
 	if !q.claimed || q.refusing || r.head == r.tail {
 		return false
@@ -95,7 +106,7 @@ func (q *queuePair) receiveNear(at uintptr, word uint64, c *rdma.Completion) boo
 	if !ok || length > slotInline {
 		return false
 	}
-	copyShort(wordsOf(memory), q.wire.at(at+slotNearPayload), uint64(length))
+	copyShort(wordsOf(memory), line.at(slotNearPayload), uint64(length))
 	q.copied(int(length))
 	q.receivedTo = to
 	if q.lastLine = 0; length > firstLine {
@@ -112,7 +123,7 @@ func (q *queuePair) receiveNear(at uintptr, word uint64, c *rdma.Completion) boo
 	c.Status = rdma.StatusOK
 	c.HasImmediate = 1
 	r.head++
-	if q.received++; q.received-q.reported >= (q.mask+1)/4 {
+	if q.took(line); q.received-q.reported >= (q.mask+1)/4 {
 		q.reportTaken()
 	}
 	return true
@@ -127,7 +138,7 @@ func (q *queuePair) reportTaken() {
 
 // receiveMessage receives a message that consumes a receive, and returns the status of the
 // receive.
-func (q *queuePair) receiveMessage(at uintptr, word uint64, c *rdma.Completion) rdma.Status {
+func (q *queuePair) receiveMessage(line words, word uint64, c *rdma.Completion) rdma.Status {
 	opcode, flags, length := unpackSlot(word)
 	q.notReadySince = 0
 	r := &q.receives.queue[q.receives.head&uint64(len(q.receives.queue)-1)]
@@ -136,19 +147,19 @@ func (q *queuePair) receiveMessage(at uintptr, word uint64, c *rdma.Completion) 
 	c.QueuePair = q.config.Cookie
 	c.Source = 0
 	c.Vendor = 0
-	c.Immediate = *q.wire.plain32(at + slotImmediate)
+	c.Immediate = *line.plain32(slotImmediate)
 	if flags&slotNear != 0 {
 		c.Immediate = uint32(int16(word >> slotImmediateShift))
 	}
 	c.HasImmediate = 1
 	c.Length = uint32(length)
 	if length == slotLong {
-		c.Length = *q.wire.plain32(at + slotLength)
+		c.Length = *line.plain32(slotLength)
 	}
 	switch opcode {
 	case rdma.WriteWithImmediate:
 		c.Opcode = rdma.ReceiveWriteImmediate
-		if status := q.applyWrite(at, word); status != rdma.StatusOK {
+		if status := q.applyWrite(line, word); status != rdma.StatusOK {
 			q.refuse(status)
 			return rdma.StatusLocalProtection
 		}
@@ -173,7 +184,7 @@ func (q *queuePair) receiveMessage(at uintptr, word uint64, c *rdma.Completion) 
 		q.refuse(rdma.StatusRemoteOperation)
 		return rdma.StatusLocalProtection
 	}
-	if !q.fetch(target, at, slotPayload, length) {
+	if !q.fetch(target, line, slotPayload, length) {
 		q.refuse(rdma.StatusRemoteInvalid)
 		return rdma.StatusLocalOperation
 	}
@@ -181,18 +192,18 @@ func (q *queuePair) receiveMessage(at uintptr, word uint64, c *rdma.Completion) 
 }
 
 // applyWrite carries out the WRITE of a message and returns the requester's status.
-func (q *queuePair) applyWrite(at uintptr, word uint64) rdma.Status {
+func (q *queuePair) applyWrite(line words, word uint64) rdma.Status {
 	_, flags, length := unpackSlot(word)
 	if length == 0 || flags&slotWritten != 0 {
 		return rdma.StatusOK
 	}
 	size := uint32(length)
 	if length == slotLong {
-		size = *q.wire.plain32(at + slotLength)
+		size = *line.plain32(slotLength)
 	}
 	to, payload := q.receivedTo.near(word), uintptr(slotNearPayload)
 	if flags&slotNear == 0 {
-		to = writeTarget{*q.wire.plain32(at + slotKey), *q.wire.plain64(at + slotAddress)}
+		to = writeTarget{*line.plain32(slotKey), *line.plain64(slotAddress)}
 		payload = slotPayload
 	}
 	q.receivedTo = to
@@ -200,24 +211,24 @@ func (q *queuePair) applyWrite(at uintptr, word uint64) rdma.Status {
 	if !ok {
 		return rdma.StatusRemoteAccess
 	}
-	if !q.fetch(memory, at, payload, length) {
+	if !q.fetch(memory, line, payload, length) {
 		return rdma.StatusRemoteInvalid
 	}
 	return rdma.StatusOK
 }
 
 // fetch copies the payload of a message from that offset of its slot, or from the sender's region.
-func (q *queuePair) fetch(target []byte, at, payload uintptr, length uint16) bool {
+func (q *queuePair) fetch(target []byte, line words, payload uintptr, length uint16) bool {
 	if length != slotLong {
 		if int(length) > slotInline {
 			return false
 		}
-		copyShort(wordsOf(target), q.wire.at(at+payload), uint64(length))
+		copyShort(wordsOf(target), line.at(payload), uint64(length))
 		q.copied(int(length))
 		return true
 	}
-	from, ok := q.peer.remote.resolve(*q.wire.plain32(at + slotLocalKey),
-		*q.wire.plain64(at + slotLocal), uint32(len(target)), 0)
+	from, ok := q.peer.remote.resolve(*line.plain32(slotLocalKey), *line.plain64(slotLocal),
+		uint32(len(target)), 0)
 	if ok {
 		copy(target, from)
 		q.copied(len(target))

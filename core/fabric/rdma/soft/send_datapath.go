@@ -64,10 +64,15 @@ func (q *queuePair) WriteInline(id, local uint64, length uint32, remote uint64,
 		q.posted-q.retired >= q.depth || !q.usable() {
 		return false
 	}
-	at := q.slots.offset(q.sent)
-	copyShort(q.peer.wire.at(at+slotNearPayload), wordsAt(local), uint64(length))
-	q.peer.wire.store64(at, packSlot(q.slots.generation(q.sent), rdma.WriteWithImmediate, slotNear,
-		uint16(length))|uint64(uint16(immediate))<<slotImmediateShift|
+	line := q.peer.wire.at(q.slots.offset(q.sent))
+	generation := q.slots.generation(q.sent)
+	word := packSlot(generation, rdma.WriteWithImmediate, slotNear, uint16(length))
+	if q.shared.owned && length <= firstLine && generation%sharedLaps != 0 {
+		line, word = q.shared.words, q.shared.pack(q.sent, length)
+		q.shared.pass()
+	}
+	copyShort(line.at(slotNearPayload), wordsAt(local), uint64(length))
+	line.store64(0, word|uint64(uint16(immediate))<<slotImmediateShift|
 		uint64(distance)<<slotDistanceShift)
 	q.syscalls += q.peer.notify()
 	q.copied(int(length))
