@@ -38,18 +38,43 @@ func optionsTable() string {
 	return table.String()
 }
 
-// TestOptionsTable compares the table with that of the program. With -update it rewrites the table.
+// profilesTable returns the table of profiles with the options that differ from their defaults.
+func profilesTable() string {
+	defaults := map[string]string{}
+	for _, f := range config.Fields() {
+		defaults[f.Name] = f.Default
+	}
+	var table strings.Builder
+	fmt.Fprint(&table, "<!-- profiles -->\n| profile | load | options besides the defaults |\n|---|---|---|\n")
+	for _, p := range config.Profiles() {
+		var sets []string
+		for option, value := range p.Set {
+			if value != defaults[option] {
+				sets = append(sets, "`"+option+"="+value+"`")
+			}
+		}
+		slices.Sort(sets)
+		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", p.Name, p.Summary, strings.Join(sets, " "))
+	}
+	fmt.Fprint(&table, "<!-- end of profiles -->")
+	return table.String()
+}
+
+// TestOptionsTable compares the tables of options and of profiles with those of the program. With
+// -update it rewrites them.
 func TestOptionsTable(t *testing.T) {
 	const document = "options.md"
 	text, err := os.ReadFile(document)
 	require.NoError(t, err)
-	block := regexp.MustCompile(`(?s)<!-- options -->\n.*?<!-- end of options -->`).FindString(
+	block := regexp.MustCompile(`(?s)<!-- options -->\n.*?<!-- end of profiles -->`).FindString(
 		string(text))
 	require.NotEmpty(t, block)
+	between := "\n\n## Profiles\n\n"
+	want := optionsTable() + between + profilesTable()
 	if *update {
 		require.NoError(t, os.WriteFile(document,
-			[]byte(strings.Replace(string(text), block, optionsTable(), 1)), 0o644))
+			[]byte(strings.Replace(string(text), block, want, 1)), 0o644))
 		return
 	}
-	require.Equal(t, optionsTable(), block, "go test ./docs -run %s -update", t.Name())
+	require.Equal(t, want, block, "go test ./docs -run %s -update", t.Name())
 }

@@ -2,7 +2,6 @@ package docs_test
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"os"
 	"regexp"
@@ -11,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core"
+	"transportbench/core/lab/doc/doctest"
 	"transportbench/core/transport"
 	"transportbench/plugins/copyrpc"
 	"transportbench/plugins/erpc"
@@ -22,7 +22,8 @@ import (
 	"transportbench/plugins/ucxam"
 )
 
-var update = flag.Bool("update", false, "write the generated parts of documents")
+// update makes the tests write the generated parts of documents.
+var update = doctest.Update
 
 // drivers has every transport that can be chosen for use.
 var drivers = []transport.Driver{

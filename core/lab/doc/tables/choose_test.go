@@ -16,6 +16,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/doc/doctest"
+	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/format"
@@ -35,9 +36,11 @@ var answers = map[string]struct {
 	"matrix":   {doctest.Standard, (*answerSet).matrix},
 	"work":     {doctest.Standard, (*answerSet).work},
 	"rates":    {doctest.Latency, (*answerSet).rates},
-	"peers":    {"results/v0.8.0/intel-xeon-2core-vm/peers", (*answerSet).peers},
+	"peers":    {doctest.Peers, (*answerSet).peers},
 	"services": {doctest.Services, (*answerSet).services},
 	"values":   {doctest.Services, (*answerSet).values},
+	"curves":   {doctest.Curves, (*answerSet).curves},
+	"what-if":  {doctest.Standard, (*answerSet).whatIf},
 }
 
 // TestPublishedAnswers compares the answers of the documents with the committed results that they
@@ -393,4 +396,38 @@ func (a *answerSet) values(w *bytes.Buffer) {
 	}
 	markdown(w, headers, rows)
 	fmt.Fprintf(w, "\n`%s`.\n", a.dir)
+}
+
+// whatIf writes what the model predicts for echoes with one call and 32 calls in flight from each
+// other, and what was measured.
+func (a *answerSet) whatIf(w *bytes.Buffer) {
+	one, many := a.rows("profile=echo", "in_flight=1"), a.rows("profile=echo", "in_flight=32")
+	var rows [][]string
+	for _, name := range byMetric(one, result.LatencyP50) {
+		rows = append(rows, []string{"`" + name + "`",
+			a.predicted(one[name], "in_flight=32"),
+			value(many[name], result.Throughput, " op/s"),
+			a.predicted(many[name], "in_flight=1"),
+			value(one[name], result.Throughput, " op/s")})
+	}
+	markdown(w, []string{"transport", ">32 from 1: predicted", ">measured",
+		">1 from 32: predicted", ">measured"}, rows)
+	fmt.Fprintf(w, "\nEchoes, op/s. %s.\n", a.source())
+}
+
+// predicted returns the throughput of a cell after a change, or a dash if its results do not say.
+func (a *answerSet) predicted(c *set.Cell, change string) string {
+	results, err := a.Results(c)
+	if err != nil {
+		return err.Error()
+	}
+	analysis, err := analyze.Results(results)
+	if err != nil || analysis.Model == nil {
+		return "-"
+	}
+	p, err := analysis.Model.Predict(change)
+	if err != nil {
+		return "-"
+	}
+	return strings.TrimSuffix(format.Rate(p.Throughput), " op/s")
 }

@@ -4,35 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
-	"strings"
-	"testing"
 
-	"github.com/stretchr/testify/require"
-
-	"transportbench/core/lab/doc"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 	"transportbench/core/transport"
 )
-
-// curved matches a block of a document that shows how the cost of an operation grows along the axes
-// of a committed set.
-var curved = regexp.MustCompile(`(?s)<!-- curves: (results/\S+) -->\n.*?<!-- end of curves -->`)
-
-// TestPublishedCurves compares the documents with the committed sets of curves. With -update it
-// rewrites them.
-func TestPublishedCurves(t *testing.T) {
-	compareBlocks(t, curved, func(root string, block [][]byte) []byte {
-		s, err := set.Load(filepath.Join(root, string(block[1])))
-		require.NoError(t, err)
-		return renderCurves(t, s)
-	})
-}
 
 // axis is one of the axes of results/curves.yaml.
 type axis struct {
@@ -69,25 +48,20 @@ var axes = []axis{
 	}, transport.FormatSize},
 }
 
-// renderCurves writes a table of times per operation for each axis, a column for each transport.
-func renderCurves(t *testing.T, s *set.Set) []byte {
-	var b bytes.Buffer
-	fmt.Fprintln(&b, "```text")
+// curves writes a table of times per operation for each axis, a column for each transport.
+func (a *answerSet) curves(w *bytes.Buffer) {
 	var transports []string
-	for i := range s.Cells {
-		if name := s.Cells[i].Transport(); !slices.Contains(transports, name) {
+	for i := range a.Cells {
+		if name := a.Cells[i].Transport(); !slices.Contains(transports, name) {
 			transports = append(transports, name)
 		}
 	}
-	for i, a := range axes {
-		if i > 0 {
-			fmt.Fprintln(&b)
-		}
+	for _, axis := range axes {
 		cells := map[int64]map[string]*set.Cell{}
 		var values []int64
-		for k := range s.Cells {
-			c := &s.Cells[k]
-			value := a.value(c.Config)
+		for i := range a.Cells {
+			c := &a.Cells[i]
+			value := axis.value(c.Config)
 			if value < 0 || c.Status != set.Measured {
 				continue
 			}
@@ -97,28 +71,25 @@ func renderCurves(t *testing.T, s *set.Set) []byte {
 			}
 			cells[value][c.Transport()] = c
 		}
-		require.NotEmpty(t, values, a.title)
 		slices.SortFunc(values, cmp.Compare[int64])
-		header := []string{">" + a.title}
+		headers := []string{">" + axis.title}
 		for _, name := range transports {
-			header = append(header, ">"+name)
+			headers = append(headers, ">`"+name+"`")
 		}
-		grid := doc.NewTable(header...)
+		var rows [][]string
 		for _, value := range values {
-			row := []any{a.show(value)}
+			row := []string{axis.show(value)}
 			for _, name := range transports {
 				text := "-"
 				if c := cells[value][name]; c != nil {
-					if m, known := c.Metric(result.Throughput); known && m.Median > 0 {
-						text = strings.TrimSpace(format.Time(1e9 / m.Median))
-					}
+					text = format.Time(1e9 / medianOf(c, result.Throughput))
 				}
 				row = append(row, text)
 			}
-			grid.Row(row...)
+			rows = append(rows, row)
 		}
-		write(&b, &doc.Doc{Blocks: []doc.Block{grid}})
+		markdown(w, headers, rows)
+		fmt.Fprintln(w)
 	}
-	fmt.Fprintln(&b, "```")
-	return b.Bytes()
+	fmt.Fprintf(w, "%s.\n", a.source())
 }
