@@ -45,7 +45,7 @@ func profilesTable() string {
 		defaults[f.Name] = f.Default
 	}
 	var table strings.Builder
-	fmt.Fprint(&table, "<!-- profiles -->\n| profile | load | options besides the defaults |\n|---|---|---|\n")
+	fmt.Fprint(&table, "<!-- profiles -->\n| profile | load | options |\n|---|---|---|\n")
 	for _, p := range config.Profiles() {
 		var sets []string
 		for option, value := range p.Set {

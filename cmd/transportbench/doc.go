@@ -1,3 +1,3 @@
 // Command transportbench compares RPC transports. One runtime drives each of
-// them through the same interface, so only the transport differs.
+// them through the same interface.
 package main

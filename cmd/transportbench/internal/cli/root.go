@@ -70,9 +70,9 @@ func rootCommand(a *app.App) *cobra.Command {
 		agents.Command(a), doctorCommand(a), versionCommand(a))
 	root.AddCommand(measure.Commands(a)...)
 	root.AddCommand(inspect.Commands(a)...)
-	root.Long = `transportbench runs every transport with the same runtime and the same load, so
-only the transport differs. Each result has the floor of the medium, measured in
-the same run, and checks of its own trustworthiness.
+	root.Long = `transportbench runs every transport with the same runtime and the same load.
+Each result has the floor of the medium, measured in the same run, and checks of
+its own trustworthiness.
 
 Options come from flags, else from TRANSPORTBENCH_ variables (the flag's name in
 capitals, underscores for hyphens), else from the file of --config or from

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
+	"transportbench/core/lab/doc"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -56,11 +58,15 @@ func (a *answerSet) curves(w *bytes.Buffer) {
 			transports = append(transports, name)
 		}
 	}
-	for _, axis := range axes {
+	fmt.Fprintln(w, "```text")
+	for i, axis := range axes {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
 		cells := map[int64]map[string]*set.Cell{}
 		var values []int64
-		for i := range a.Cells {
-			c := &a.Cells[i]
+		for k := range a.Cells {
+			c := &a.Cells[k]
 			value := axis.value(c.Config)
 			if value < 0 || c.Status != set.Measured {
 				continue
@@ -74,22 +80,21 @@ func (a *answerSet) curves(w *bytes.Buffer) {
 		slices.SortFunc(values, cmp.Compare[int64])
 		headers := []string{">" + axis.title}
 		for _, name := range transports {
-			headers = append(headers, ">`"+name+"`")
+			headers = append(headers, ">"+name)
 		}
-		var rows [][]string
+		grid := doc.NewTable(headers...)
 		for _, value := range values {
-			row := []string{axis.show(value)}
+			row := []any{axis.show(value)}
 			for _, name := range transports {
 				text := "-"
 				if c := cells[value][name]; c != nil {
-					text = format.Time(1e9 / medianOf(c, result.Throughput))
+					text = strings.TrimSpace(format.Time(1e9 / medianOf(c, result.Throughput)))
 				}
 				row = append(row, text)
 			}
-			rows = append(rows, row)
+			grid.Row(row...)
 		}
-		markdown(w, headers, rows)
-		fmt.Fprintln(w)
+		write(w, &doc.Doc{Blocks: []doc.Block{grid}})
 	}
-	fmt.Fprintf(w, "%s.\n", a.source())
+	fmt.Fprintf(w, "```\n\n%s.\n", a.source())
 }
