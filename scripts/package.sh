@@ -28,10 +28,32 @@ gzip -9n "$tree"/usr/share/man/man1/*
 install -d "$tree/usr/share/doc/transportbench"
 # DEBFULLNAME and DEBEMAIL are what Debian's tools read, too.
 maintainer="${DEBFULLNAME:-transportbench} <${DEBEMAIL:-transportbench@localhost}>"
+# The part of each version in CHANGELOG.md is an entry. The first one, "Unreleased" or the version itself, is
+# that of this package.
+entry() { # HEADING VERSION DATE
+	printf 'transportbench (%s) unstable; urgency=medium\n\n' "$2"
+	awk -v heading="$1" '
+		function wrap(  i, n, word, line) {
+			n = split(item, word, " ")
+			for (i = 1; i <= n; i++) {
+				if (line && length(line " " word[i]) > 79) { print line; line = "   " }
+				line = line (line ? " " : "  ") word[i]
+			}
+			if (n) print line
+			item = ""
+		}
+		/^## / { shown = $0 == heading; next }
+		shown && sub(/^- /, "* ") { wrap() }
+		shown { item = item " " $0 }
+		END { wrap() }' CHANGELOG.md
+	printf '\n -- %s  %s\n\n' "$maintainer" "$(LC_ALL=C date -u -R -d "$3")"
+}
 {
-	printf 'transportbench (%s+%s) unstable; urgency=medium\n\n' "$version" "$metadata"
-	awk '/^## /{ n++; next } n == 1 && sub(/^- /, "  * ") || n == 1 && sub(/^  /, "    ")' CHANGELOG.md | fmt -s -w 79
-	printf '\n -- %s  %s\n' "$maintainer" "$(LC_ALL=C date -u -R -d "@$SOURCE_DATE_EPOCH")"
+	first=$(grep -m1 '^## ' CHANGELOG.md)
+	entry "$first" "$version+$metadata" "@$SOURCE_DATE_EPOCH"
+	grep -E '^## [0-9.]+ \([0-9-]+\)$' CHANGELOG.md | while read -r heading; do
+		[ "$heading" = "$first" ] || { read -r _ number day <<<"${heading//[()]/}" && entry "$heading" "$number" "$day"; }
+	done
 } | gzip -9n >"$tree/usr/share/doc/transportbench/changelog.gz"
 embedded=''
 assets=$PWD/core/lab/doc/report/assets

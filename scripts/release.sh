@@ -9,7 +9,9 @@ need_go
 [[ $(revision) != unknown ]] || die "a release is built from a commit: this is no git repository"
 [[ $(revision) != *+modified ]] || die "a release is built from a commit: commit or undo your changes first"
 version=$(sed -n 's/^const Version = "\(.*\)"$/\1/p' core/version.go)
-grep -qF "## $version (" CHANGELOG.md || die "CHANGELOG.md has no part for version $version"
+first=$(grep -m1 '^## ' CHANGELOG.md)
+[ -n "${UNRELEASED:-}" ] || [[ $first == "## $version ("* ]] ||
+	die "CHANGELOG.md begins with \"$first\": turn it into version $version; UNRELEASED=1 builds a snapshot"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mkdir "$scratch/cache"

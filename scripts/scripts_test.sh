@@ -133,7 +133,7 @@ packageable() {
 	GO
 	printf 'package main\n\nimport "os"\n\nfunc main() { os.Mkdir(os.Args[1], 0o755); os.WriteFile(os.Args[1]+"/transportbench.1", nil, 0o644) }\n' \
 		>cmd/transportbench/internal/man/main.go
-	printf '## Unreleased\n\n- It is\n  faster.\n\n## 0.1.0\n\n- It runs.\n' >CHANGELOG.md
+	printf '## Unreleased\n\n- It is\n  faster.\n- It is small.\n\n## 0.1.0 (2001-02-03)\n\n- It runs.\n\n## Before\n\n- None.\n' >CHANGELOG.md
 	with_fakes scripts/build.sh || fail "build.sh failed"
 }
 
@@ -180,9 +180,10 @@ if have dpkg-deb; then
 	with_output dpkg-deb --contents bin/package/*.deb && expect ./usr/bin/transportbench ./usr/share/man/man1/transportbench.1.gz
 	dpkg-deb --fsys-tarfile bin/package/*.deb >files.tar
 	tar xOf files.tar ./usr/share/doc/transportbench/changelog.gz | gunzip >"$scratch/output"
-	expect "transportbench (1.2.3+g01234567) unstable; urgency=medium" "  * It is" "    faster." \
-		" -- A Maintainer <a@example.org>  Sun, 09 Sep 2001 01:46:40 +0000"
-	refuse "It runs"
+	expect "transportbench (1.2.3+g01234567) unstable; urgency=medium" "  * It is faster." "  * It is small." \
+		" -- A Maintainer <a@example.org>  Sun, 09 Sep 2001 01:46:40 +0000" \
+		"transportbench (0.1.0) unstable" "  * It runs" " -- A Maintainer <a@example.org>  Sat, 03 Feb 2001 00:00:00 +0000"
+	refuse "None"
 	with_output tar xOf files.tar ./usr/share/doc/transportbench/copyright && expect "std $(go env GOVERSION | sed s/go//)" "Redistributions of source code"
 fi
 found
@@ -199,7 +200,7 @@ RELEASE_CACHE=$(go env GOCACHE)
 export RELEASE_CACHE
 git init -q . && git add . && git -c user.name=x -c user.email=x commit -qm x
 ! with_fakes scripts/release.sh || fail "release.sh did not fail"
-expect "CHANGELOG.md has no part for version 1.2.3"
+expect 'CHANGELOG.md begins with "## Unreleased": turn it into version 1.2.3'
 printf '## 1.2.3 (today)\n' >CHANGELOG.md
 git add . && git -c user.name=x -c user.email=x commit -qm x
 with_fakes scripts/release.sh || fail "release.sh failed"

@@ -167,7 +167,7 @@ kubernetes() {
 release() {
 	[ "${RELEASE_TEST:-1}" != 0 ] || { untested "the release" "RELEASE_TEST=0; make release builds it twice, with empty caches" && return; }
 	[[ $(revision) != *+modified ]] || { untested "the release" "the tree differs from its commit" && return; }
-	scripts/release.sh
+	UNRELEASED=1 scripts/release.sh
 }
 
 # long_tests_step runs the tests that short mode leaves out, but for cases like others, which are left to soak.
