@@ -51,7 +51,7 @@ entry() { # HEADING VERSION DATE
 {
 	first=$(grep -m1 '^## ' CHANGELOG.md)
 	entry "$first" "$version+$metadata" "@$SOURCE_DATE_EPOCH"
-	grep -E '^## [0-9.]+ \([0-9-]+\)$' CHANGELOG.md | while read -r heading; do
+	sed -nE '/^## [0-9.]+ \([0-9-]+\)$/p' CHANGELOG.md | while read -r heading; do
 		[ "$heading" = "$first" ] || { read -r _ number day <<<"${heading//[()]/}" && entry "$heading" "$number" "$day"; }
 	done
 } | gzip -9n >"$tree/usr/share/doc/transportbench/changelog.gz"
