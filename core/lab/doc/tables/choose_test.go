@@ -96,6 +96,11 @@ func (a *answerSet) source() string {
 		first.Tool.Revision, first.StartedAt.Format(time.DateOnly))
 }
 
+// short names the set alone: README names its machine.
+func (a *answerSet) short() string {
+	return fmt.Sprintf("`%s`, revision %.8s", a.dir, a.Cells[0].Tool.Revision)
+}
+
 // rows returns the cells with these options by transport.
 func (a *answerSet) rows(options ...string) map[string]*set.Cell {
 	var cells []*set.Cell
@@ -281,7 +286,7 @@ func (a *answerSet) work(w *bytes.Buffer) {
 	}
 	markdown(w, []string{"transport", ">`kv`: busy", ">all threads", ">copies", ">system calls",
 		">`bulk`: busy"}, rows)
-	fmt.Fprintf(w, "\nPer operation, client and server together. %s.\n", a.source())
+	fmt.Fprintf(w, "\nPer operation, client and server together. %s.\n", a.short())
 }
 
 // kept reports whether a cell's rate was kept in most windows.
@@ -313,7 +318,7 @@ func (a *answerSet) rates(w *bytes.Buffer) {
 	}
 	markdown(w, []string{"transport", ">20k/s: p50", ">200k/s: p50", ">p99"}, rows)
 	fmt.Fprintf(w, "\nUnder `kv`, from when each operation was due. %s.\n",
-		a.source())
+		a.short())
 }
 
 // peers writes how many times longer than its floor, its library and the reference tool a transport
@@ -360,7 +365,7 @@ func (a *answerSet) services(w *bytes.Buffer) {
 	}
 	markdown(w, []string{"transport", ">20k/s, parked: p50", ">CPU/op",
 		">`kvcache`, op/s", ">`incast:8`, op/s"}, rows)
-	fmt.Fprintf(w, "\n%s.\n", a.source())
+	fmt.Fprintf(w, "\n%s.\n", a.short())
 }
 
 // values writes how the time of a lone call, and the throughput of many, change with the size of
@@ -395,7 +400,6 @@ func (a *answerSet) values(w *bytes.Buffer) {
 		rows = append(rows, row)
 	}
 	markdown(w, headers, rows)
-	fmt.Fprintf(w, "\n`%s`.\n", a.dir)
 }
 
 // whatIf writes what the model predicts for echoes with one call and 32 calls in flight from each
@@ -412,7 +416,7 @@ func (a *answerSet) whatIf(w *bytes.Buffer) {
 	}
 	markdown(w, []string{"transport", ">32 from 1: predicted", ">measured",
 		">1 from 32: predicted", ">measured"}, rows)
-	fmt.Fprintf(w, "\nEchoes, op/s. %s.\n", a.source())
+	fmt.Fprintf(w, "\nEchoes, op/s. %s.\n", a.short())
 }
 
 // predicted returns the throughput of a cell after a change, or a dash if its results do not say.
