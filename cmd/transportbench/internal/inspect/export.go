@@ -20,7 +20,6 @@ import (
 	"transportbench/core/fabric/suggest"
 	"transportbench/core/lab/doc/export"
 	"transportbench/core/lab/doc/tables"
-	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/store/set"
 )
 
@@ -61,9 +60,9 @@ func exportCommand(a *app.App) *cobra.Command {
 					strings.Join(ExportFormats, ", "),
 					suggest.For(format, ExportFormats))
 			}
-			s, err := consistency.ReadSet(args[0])
+			s, err := readSet(a, args[0])
 			if err != nil {
-				return app.BadInput(err)
+				return err
 			}
 			return exportSet(cmd.Context(), a, s, format, output)
 		}),

@@ -17,7 +17,6 @@ import (
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
-	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/judge/doctor"
 	"transportbench/core/lab/judge/reproduce"
 	"transportbench/core/lab/store/set"
@@ -94,9 +93,9 @@ sets and fails if they cannot be compared.
 			}
 			var sets []*set.Set
 			for _, path := range args {
-				s, err := consistency.ReadSet(path)
+				s, err := readSet(a, path)
 				if err != nil {
-					return app.BadInput(err)
+					return err
 				}
 				sets = append(sets, s)
 			}

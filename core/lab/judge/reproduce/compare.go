@@ -183,7 +183,7 @@ func (d *Document) Compare(s *set.Set) (*Comparison, error) {
 	own := *s
 	own.Cells = slices.DeleteFunc(slices.Clone(s.Cells),
 		func(c set.Cell) bool { return c.Status == set.Published })
-	c := &Comparison{Kind: "reproduction", Document: d.Name, Source: d.Published.Source,
+	c := &Comparison{Kind: result.KindReproduction, Document: d.Name, Source: d.Published.Source,
 		Notes: d.Notes, Absent: d.Absent, Ours: &own}
 	for _, found := range consistency.Document(d.Published) {
 		c.Wrong = append(c.Wrong, found.Message)

@@ -25,6 +25,10 @@ const KindRun = "run"
 // calibrate.
 const KindCalibration = "calibration"
 
+// KindReproduction is the kind of a comparison of runs with a document, which is no result: see
+// package reproduce.
+const KindReproduction = "reproduction"
+
 // KindProfile is the kind of what perf saw of a run; see package perf. Its field "readings" is a
 // set.
 const KindProfile = "c2c"

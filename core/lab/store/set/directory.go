@@ -92,7 +92,7 @@ func below(dir string, indexed map[string]bool) bool {
 
 // loadAll reads files in parallel and merges them in order.
 func (l *Loader) loadAll(dir string, paths []string) (*Set, error) {
-	read := make([]*Set, len(paths))
+	read, skipped := make([]*Set, len(paths)), make([]*otherError, len(paths))
 	err := parallel.Each(len(paths), func(i int) (err error) {
 		if path := paths[i]; IsIndex(path) {
 			read[i], err = l.loadIndexed(filepath.Dir(path))
@@ -100,7 +100,7 @@ func (l *Loader) loadAll(dir string, paths []string) (*Set, error) {
 			read[i], err = l.file(path, files.Read)
 		}
 		switch {
-		case errors.Is(err, errCalibration):
+		case errors.As(err, &skipped[i]):
 			return nil
 		case err != nil:
 			return err
@@ -112,12 +112,18 @@ func (l *Loader) loadAll(dir string, paths []string) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	if read = slices.DeleteFunc(read, func(s *Set) bool { return s == nil }); len(read) == 0 {
-		return nil, fmt.Errorf("reading results: %s has no result files, only a calibration; "+
-			"transportbench calibrate show %s shows it", dir, paths[0])
+	read = slices.DeleteFunc(read, func(s *Set) bool { return s == nil })
+	skipped = slices.DeleteFunc(skipped, func(e *otherError) bool { return e == nil })
+	if len(read) == 0 {
+		return nil, fmt.Errorf("reading results: %s has no result files: %w", dir, skipped[0])
 	}
 	whole := read[0]
 	whole.Include(read[1:]...)
+	for _, other := range skipped {
+		if !other.known {
+			whole.Skipped = append(whole.Skipped, other.Error())
+		}
+	}
 	return whole, nil
 }
 

@@ -25,8 +25,9 @@ import (
 // that is wrong.
 //
 // If a directory has an index, Load reads that, and the result files must have the lengths that it
-// gives. Otherwise it reads all JSON files in and below the directory, except calibrations. All
-// these files may be compressed by gzip, which adds .gz to their names.
+// gives. Otherwise it reads all JSON files in and below the directory, except calibrations and what
+// is listed in Set.Skipped. All these files may be compressed by gzip, which adds .gz to their
+// names.
 func Load(path string) (*Set, error) { return (*Loader)(nil).Load(path) }
 
 // Load is [Load] but does not read a file again that has not changed.
@@ -84,8 +85,9 @@ type Loader struct {
 type cachedFile struct {
 	size    int64
 	changed time.Time
-	set     *Set // nil for a calibration
-	used    bool // by the current load
+	set     *Set
+	other   *otherError // instead of a set
+	used    bool        // by the current load
 }
 
 // reader is [files.Read] or [files.ReadArgument].
@@ -105,10 +107,11 @@ func (l *Loader) file(path string, read reader) (*Set, error) {
 	l.mu.Unlock()
 	if k == nil || k.size != info.Size() || !k.changed.Equal(info.ModTime()) {
 		s, err := loadFile(path, read)
-		if err != nil && !errors.Is(err, errCalibration) {
+		other := (*otherError)(nil)
+		if err != nil && !errors.As(err, &other) {
 			return nil, err
 		}
-		k = &cachedFile{size: info.Size(), changed: info.ModTime(), set: s}
+		k = &cachedFile{size: info.Size(), changed: info.ModTime(), set: s, other: other}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,8 +119,8 @@ func (l *Loader) file(path string, read reader) (*Set, error) {
 		l.known = map[string]*cachedFile{}
 	}
 	l.known[path], k.used = k, true
-	if k.set == nil {
-		return nil, calibrationError(path)
+	if k.other != nil {
+		return nil, k.other
 	}
 	return k.set.clone(), nil
 }
@@ -197,8 +200,9 @@ func loadFile(path string, read reader) (*Set, error) {
 		return nil, fmt.Errorf("reading results: %s: %w", path, err)
 	}
 	s, err := Parse(text, filepath.Base(path))
-	if errors.Is(err, errCalibration) {
-		return nil, calibrationError(path)
+	if other := (*otherError)(nil); errors.As(err, &other) {
+		other.path = path
+		return nil, other
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
@@ -206,15 +210,18 @@ func loadFile(path string, read reader) (*Set, error) {
 	return s, nil
 }
 
-// errCalibration is wrapped by the error for a calibration.
-var errCalibration = errors.New("a calibration of a machine, which has no results")
-
-func calibrationError(path string) error {
-	return fmt.Errorf("%s is %w; transportbench calibrate show %s shows it", path,
-		errCalibration, path)
+// otherError is for a document without results. Directories of results may contain some.
+type otherError struct {
+	path, what, remedy string
+	known              bool // comparisons find it by themselves
 }
 
-// Parse parses a document of any kind but a calibration. Cells refer to it as the file name.
+func (e *otherError) Error() string {
+	return fmt.Sprintf("%s is %s, which has no results; %s", e.path, e.what,
+		strings.ReplaceAll(e.remedy, "PATH", e.path))
+}
+
+// Parse parses a document of any kind that has results. Cells refer to it as the file name.
 func Parse(text []byte, name string) (*Set, error) {
 	d, err := jsondoc.New(text)
 	if err != nil {
@@ -230,7 +237,11 @@ func Parse(text []byte, name string) (*Set, error) {
 		}
 		return fromPublished(document), nil
 	case result.KindCalibration:
-		return nil, errCalibration
+		return nil, &otherError{what: "a calibration of a machine", known: true,
+			remedy: "transportbench calibrate show PATH shows it"}
+	case result.KindReproduction:
+		return nil, &otherError{what: "a comparison with a document",
+			remedy: "name the directory that reproduce wrote its runs to"}
 	case result.KindProfile:
 		var profile struct{ Readings Set }
 		if err := d.Decode(&profile); err != nil {

@@ -48,7 +48,9 @@ type Set struct {
 	Reference []Cell `json:"-"`
 	// Source is the path that the set was read from, for messages.
 	Source string `json:"-"`
-	dir    string // the names of the cells' files are relative to it
+	// Skipped says which documents of the directory have no results. Calibrations are left out.
+	Skipped []string `json:"-"`
+	dir     string   // the names of the cells' files are relative to it
 }
 
 // Environment is a machine as names and values: Identity must be the same for a comparison, and

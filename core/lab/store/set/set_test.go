@@ -197,7 +197,8 @@ func TestCalibrationIsNoResult(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, calibration, 0o600))
 	_, err := Load(dir)
 	require.ErrorContains(t, err,
-		dir+" has no result files, only a calibration; transportbench calibrate show "+path)
+		dir+" has no result files: "+path+" is a calibration of a machine, which has no results; "+
+			"transportbench calibrate show "+path)
 	var l Loader
 	for range 2 {
 		_, err = l.Load(path)
@@ -221,6 +222,21 @@ func TestCalibrationIsNoResult(t *testing.T) {
 	s, err = Load(dir)
 	require.NoError(t, err)
 	require.Len(t, s.Cells, 2)
+	require.Empty(t, s.Skipped)
+}
+
+// A comparison with a document beside results is skipped, and the set says so.
+func TestReproductionIsNoResult(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, run(1, 1, 2))
+	path := filepath.Join(dir, "benchkv.json")
+	require.NoError(t, os.WriteFile(path,
+		[]byte(`{"kind": "reproduction", "document": "benchkv"}`), 0o600))
+	s, err := Load(dir)
+	require.NoError(t, err)
+	require.Len(t, s.Cells, 1)
+	require.Equal(t, []string{path + " is a comparison with a document, which has no results; " +
+		"name the directory that reproduce wrote its runs to"}, s.Skipped)
 }
 
 func TestIndexIsRead(t *testing.T) {
