@@ -146,7 +146,7 @@ func TestBadSpecs(t *testing.T) {
 		"axes: {in-flight: [x]}":      "not a whole number",
 		"axes: {colour: [red]}":       `unknown option "colour"`,
 		"base: {repeats: 3}":          "repeats: all cells have the same number",
-		"base: {launches: 1}":         "launches: a sweep launches the ranks for each repeat",
+		"base: {launches: 1}":         "launches: a sweep starts the ranks for each repeat",
 		"axes: {transport: [tcpx]}":   `no plugin for "tcpx"`,
 		"exclude: [{in-flight: 9}]":   "exclude: item 1 matches no cell",
 		"exclude: [{transport: shm}]": "no cell is left",

@@ -321,7 +321,7 @@ func (s *Spec) checkNames(all Plugins) error {
 					"repeats: all cells have the same number; set it beside base and axes")
 			case name == "launches":
 				return errors.New(
-					"launches: a sweep launches the ranks for each repeat; leave it out")
+					"launches: a sweep starts the ranks for each repeat; leave it out")
 			case name != "transport" && !config.IsOption(name) && !own[name]:
 				return &UnknownOptionError{name, slices.Sorted(maps.Keys(own))}
 			}

@@ -137,7 +137,7 @@ func TestDiffExitCodes(t *testing.T) {
 		{"too few repeats", []string{few, few}, app.ExitTooLittle, "too few repeats"},
 		{"too few repeats for a threshold", []string{few, few, "--fail-on", "throughput<-3%"},
 			app.ExitTooLittle, "2 of 2 tests of thresholds could not fail, whatever the change; " +
-				"measure 4 launches"},
+				"measure 4 process starts"},
 		{"no states in common for a threshold", []string{near, far, "--fail-on", "throughput<-3%"},
 			app.ExitTooLittle, "2 of 2 tests of thresholds could not fail, whatever the change: " +
 				"the sides have too few windows in the same states"},

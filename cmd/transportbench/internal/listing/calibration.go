@@ -12,7 +12,7 @@ import (
 // CalibrationPlan returns what a calibration measures.
 func CalibrationPlan(p *calibrate.Plan) *doc.Doc {
 	out := new(doc.Doc)
-	t := doc.NewTable("experiment", ">cells", ">rounds", ">launches", ">takes about")
+	t := doc.NewTable("experiment", ">cells", ">rounds", ">process starts", ">takes about")
 	for i := range p.Experiments {
 		e := &p.Experiments[i]
 		t.Row(e.Name, len(e.Cells), e.Rounds, len(e.Cells)*e.Rounds, format.Left(e.Expected()))
@@ -24,7 +24,8 @@ func CalibrationPlan(p *calibrate.Plan) *doc.Doc {
 
 // CalibrationSummary returns the size and the expected time of a calibration in one line.
 func CalibrationSummary(p *calibrate.Plan) string {
-	return fmt.Sprintf("%s launches, about %s", thousands(p.Launches()), format.Left(p.Expected()))
+	return fmt.Sprintf("%s process starts, about %s", thousands(p.Launches()),
+		format.Left(p.Expected()))
 }
 
 // thousands formats a number of at most six digits with a comma: 12,345.

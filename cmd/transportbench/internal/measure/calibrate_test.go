@@ -69,7 +69,7 @@ func TestCalibrate(t *testing.T) {
 	c := &clitest.Command{T: t}
 	require.Zero(t, calibrate(c, "--dry-run"), c.Stderr)
 	require.Regexp(t, `(?m)^self +3 +2000 +6000 +14m27s$`, c.Stdout)
-	require.Contains(t, c.Stdout, "10,143 launches, about ")
+	require.Contains(t, c.Stdout, "10,143 process starts, about ")
 	require.Zero(t, calibrate(c, "--dry-run", "--json"), c.Stderr)
 	var plan struct {
 		Launches    int
@@ -89,7 +89,7 @@ func TestCalibrate(t *testing.T) {
 	require.Contains(t, c.Stderr, "has no calibration; make one with")
 
 	require.Zero(t, calibrate(c, "--quick"), c.Stderr)
-	require.Contains(t, c.Stderr, "422 launches, about ")
+	require.Contains(t, c.Stderr, "422 process starts, about ")
 	require.Contains(t, c.Stderr, "self: 60 rounds, ")
 	require.NotContains(t, c.Stderr, "it replaces")
 	require.Contains(t, c.Stdout, "delay")

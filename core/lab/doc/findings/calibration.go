@@ -224,7 +224,7 @@ func (c calibrationText) discarded(d *calibration.Document) {
 	if len(lines) == 0 {
 		return
 	}
-	c.title("Made again", "launches that failed, by cell of an experiment")
+	c.title("Made again", "process starts that failed, by cell of an experiment")
 	for _, line := range lines {
 		c.Add(doc.Text{Kind: doc.Item, Text: line})
 	}

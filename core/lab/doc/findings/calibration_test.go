@@ -111,6 +111,6 @@ func TestDiscardedLaunchesAreShown(t *testing.T) {
 		{Name: "stall"}, {Name: "rate", Discarded: []int{1}}}
 	var out bytes.Buffer
 	write(&out, Calibration(d))
-	require.Contains(t, out.String(), "\n\nMade again: launches that failed, by cell of an "+
+	require.Contains(t, out.String(), "\n\nMade again: process starts that failed, by cell of an "+
 		"experiment\n- delay: 0 2 1\n- rate: 1\n\n")
 }

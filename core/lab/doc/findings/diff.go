@@ -222,7 +222,7 @@ func medians(c *compare.Change) (a, b string) {
 // changeInterval formats the interval of a change, with a label if it is within one process start.
 func changeInterval(c *compare.Change) string {
 	text := format.Percents(c.Low, c.High)
-	if c.OneLaunch && c.Low != nil {
+	if c.OneStart && c.Low != nil {
 		text += " within one process start"
 	}
 	return text
@@ -414,7 +414,7 @@ func DiffSummary(r *compare.Report) string {
 	}
 	if t := r.Thresholds; t.TooLittle > 0 {
 		text += fmt.Sprintf("\n%d of %s of thresholds could not fail, whatever the change: too "+
-			"few repeats, or several of a launch; %d launches on each side are needed",
+			"few repeats, or several of a process start; %d process starts on each side are needed",
 			t.TooLittle, format.Count(t.Tests, "test"), t.Needed)
 	}
 	if t := r.Thresholds; t.StatesApart > 0 {
@@ -489,7 +489,7 @@ func Changes(r *compare.Report) *doc.Table {
 		}
 		t.Row(c.Cell, c.Transport, c.Metric, c.Unit, oldMedian, oldN, newMedian, newN,
 			doc.Exact(c.Change), doc.Exact(c.Low), doc.Exact(c.High),
-			doc.Exact(c.P), doc.Exact(c.PHolm), c.Verdict, c.TooLittle, c.OneLaunch,
+			doc.Exact(c.P), doc.Exact(c.PHolm), c.Verdict, c.TooLittle, c.OneStart,
 			byState(c.States), c.Note, doc.Exact(c.OfMedians), doc.Exact(c.Detectable),
 			raw, machine, spread, c.Uncontrolled)
 	}

@@ -364,7 +364,7 @@ func TestChecksFail(t *testing.T) {
 		{"warmup", func(e *evidence) {
 			e.Result.Config.Warmup = config.Duration(time.Second)
 			e.Result.Setup.Warmup = &result.Warmup{LastedMS: 1002, Ended: result.WarmupLimit}
-		}, 1, "in 1 of 1 launches, the throughput was not steady within 1s"},
+		}, 1, "in 1 of 1 process starts, the throughput was not steady within 1s"},
 	}
 	cases = append(cases, checkCase{"stages", func(e *evidence) {
 		for i := range e.Result.Repeats {

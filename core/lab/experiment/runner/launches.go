@@ -95,7 +95,7 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 		probesGivenUp, unwitnessed = b.probesGivenUp, b.unwitnessed
 		if part != nil && i > 0 {
 			if unlike := result.SamePlugin(parts[0], part); unlike != nil {
-				part, err = nil, fmt.Errorf("launch %d: %w", i+1, unlike)
+				part, err = nil, fmt.Errorf("process start %d: %w", i+1, unlike)
 			}
 		}
 		if part != nil {

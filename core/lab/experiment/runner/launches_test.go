@@ -193,7 +193,7 @@ func TestLaunchesOfDifferentProviders(t *testing.T) {
 			}
 		}
 		r, err := Run(t.Context(), launched(c, 0), nil)
-		require.ErrorContains(t, err, "launch 2: ")
+		require.ErrorContains(t, err, "process start 2: ")
 		require.ErrorContains(t, err, "not the same plugin")
 		require.Len(t, r.Repeats, 1, "what is complete is kept")
 		require.Contains(t, r.IncompleteReason, "failed after 1 of 5")

@@ -53,8 +53,8 @@ func (e Evidence) daemons() (all []record.DaemonReport) {
 	return all
 }
 
-// sampling names the latency sampling of all clients, which each launch chooses by itself: "100",
-// or "100 to 250".
+// sampling names the latency sampling of all clients, which each process start chooses by itself:
+// "100", or "100 to 250".
 func (e Evidence) sampling() string {
 	low, high := 0, 0
 	for i := range e.Result.Repeats {
@@ -76,8 +76,8 @@ func (e Evidence) sampling() string {
 // sampleEvery returns the latency sampling of a rank's clients in one window.
 func sampleEvery(report *record.Report) int { return max(report.SampleEvery, 1) }
 
-// launches returns the starts of the ranks, also for a result of 1.x, which has one.
-func (e Evidence) launches() []result.Launch {
+// starts returns the starts of the ranks, also for a result of 1.x, which has one.
+func (e Evidence) starts() []result.Launch {
 	if len(e.Result.Launches) == 0 {
 		return []result.Launch{{Placement: e.Result.Placement, Setup: e.Result.Setup}}
 	}

@@ -203,7 +203,7 @@ func checkCeiling(e Evidence) result.Finding {
 // bytes. They are not known unless every path goes through the kernel or a device.
 func (e Evidence) streams() (perConnection float64, known bool) {
 	perConnection = 1
-	for _, launch := range e.launches() {
+	for _, launch := range e.starts() {
 		for i := range launch.Setup.Ranks {
 			s := &launch.Setup.Ranks[i]
 			sockets := 0

@@ -400,13 +400,13 @@ func checkLoopTimingCost(e Evidence) result.Finding {
 	return f
 }
 
-// checkWarmup reports whether the warm-up reached a steady throughput in most launches.
+// checkWarmup reports whether the warm-up reached a steady throughput in most process starts.
 func checkWarmup(e Evidence) result.Finding {
 	limit := time.Duration(e.Result.Config.Warmup)
 	f := result.Finding{Limit: 0.5}
-	launches, unsteady, longest := e.launches(), 0, 0.0
-	for _, l := range launches {
-		w := l.Setup.Warmup
+	starts, unsteady, longest := e.starts(), 0, 0.0
+	for _, start := range starts {
+		w := start.Setup.Warmup
 		if w == nil {
 			return notJudged(f, "there was no warm-up")
 		}
@@ -415,13 +415,13 @@ func checkWarmup(e Evidence) result.Finding {
 			unsteady++
 		}
 	}
-	f.Value = float64(unsteady) / float64(len(launches))
+	f.Value = float64(unsteady) / float64(len(starts))
 	f.OK = f.Value <= f.Limit
-	f.Message = fmt.Sprintf("in %d of %d launches the throughput was steady after at most %.0f ms",
-		len(launches)-unsteady, len(launches), longest)
+	f.Message = fmt.Sprintf("in %d of %d process starts the throughput was steady after at most "+
+		"%.0f ms", len(starts)-unsteady, len(starts), longest)
 	if !f.OK {
-		f.Message = fmt.Sprintf("in %d of %d launches, the throughput was not steady within %v; %s",
-			unsteady, len(launches), limit, say(&f.Remedy, notSteady))
+		f.Message = fmt.Sprintf("in %d of %d process starts, the throughput was not steady within "+
+			"%v; %s", unsteady, len(starts), limit, say(&f.Remedy, notSteady))
 	}
 	return f
 }

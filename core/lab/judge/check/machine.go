@@ -410,7 +410,7 @@ func checkVirtualMachine(e Evidence) result.Finding {
 // reported.
 func checkPinned(e Evidence) result.Finding {
 	unpinned := 0 // in the launch that has most
-	for _, l := range e.launches() {
+	for _, l := range e.starts() {
 		count := 0
 		for _, p := range l.Placement {
 			for t, cpu := range p.CPUs {

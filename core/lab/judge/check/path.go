@@ -33,17 +33,17 @@ const maxRDMAPacket = 4096
 // that the transport does not state, mean that bytes went elsewhere.
 func checkPath(e Evidence) result.Finding {
 	f := result.Finding{OK: true, Limit: pathBound}
-	launches := e.launches()
+	starts := e.starts()
 	var names []string
 	var posted, counted float64
 	var uncounted, limit string
 	judged, bad := 0, 0
 	for i := range e.Result.Repeats {
 		r := &e.Result.Repeats[i]
-		if r.Launch >= len(launches) {
+		if r.Launch >= len(starts) {
 			continue
 		}
-		w := newPathWindow(launches[r.Launch].Setup.Ranks, e.Result.Machines(), r)
+		w := newPathWindow(starts[r.Launch].Setup.Ranks, e.Result.Machines(), r)
 		for _, name := range w.names {
 			if !slices.Contains(names, name) {
 				names = append(names, name)

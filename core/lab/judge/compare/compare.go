@@ -245,7 +245,7 @@ func comparePair(p pair, note string, o Options, states state.Classifier, by *co
 		case p.scheduled(name):
 			c.Scheduled, c.Verdict = true, Ambiguous
 		default:
-			c.withholdForLaunches(p)
+			c.withholdForStarts(p)
 		}
 		if by != nil && len(c.blocks) > 0 && !shareRounds(a, b) {
 			c.apply(by, p, a, b, states)
@@ -417,9 +417,9 @@ func (c *Change) AddNote(note string) {
 	}
 }
 
-// withholdForLaunches makes a change ambiguous if a side has several repeats of a launch: its luck
-// moves all of them, so they are not independent.
-func (c *Change) withholdForLaunches(p pair) {
+// withholdForStarts makes a change ambiguous if a side has several repeats of a process start: its
+// luck moves all of them, so they are not independent.
+func (c *Change) withholdForStarts(p pair) {
 	var sides []string
 	for _, side := range []struct {
 		name string
@@ -437,7 +437,7 @@ func (c *Change) withholdForLaunches(p pair) {
 	if len(sides) == 0 {
 		return
 	}
-	c.OneLaunch, c.Verdict = true, Ambiguous
+	c.OneStart, c.Verdict = true, Ambiguous
 	c.AddNote(strings.Join(sides, " and ") +
 		": the interval lacks the spread between starts, so there is no verdict")
 }

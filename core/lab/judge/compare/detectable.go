@@ -76,8 +76,8 @@ func (c *Change) why(level float64) string {
 		return "the machine moved too far between the sets"
 	case few == FewWindows:
 		return few
-	case c.OneLaunch:
-		return "several repeats of a launch"
+	case c.OneStart:
+		return "several repeats of a process start"
 	case few == "" && c.P == nil:
 		return "the cell was disturbed"
 	}

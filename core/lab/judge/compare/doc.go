@@ -94,9 +94,9 @@
 // If the machine moved by more than a factor of 1.25, a change has no verdict: transports then
 // follow it too differently.
 //
-// A side with several repeats of a launch has no verdict, because the luck of a launch moves all of
-// its repeats together. A change of a latency that is smaller than a step of the clock has none
-// either.
+// A side with several repeats of a process start has no verdict, because the luck of a start moves
+// all of its repeats together. A change of a latency that is smaller than a step of the clock has
+// none either.
 //
 // Benjamini-Hochberg would only bound the share of false alarms among alarms; a gate must bound the
 // chance of any.

@@ -87,9 +87,9 @@ type Change struct {
 	Detectable *float64 `json:"detectable,omitempty"`
 	// States has the medians by state, if there are several.
 	States []StateChange `json:"states,omitempty"`
-	// OneLaunch is set if a side has several repeats of a launch. The interval then lacks the
-	// spread between launches, and there is no test.
-	OneLaunch bool `json:"one_launch,omitempty"`
+	// OneStart is set if a side has several repeats of a process start. The interval then
+	// lacks the spread between process starts, and there is no test.
+	OneStart bool `json:"one_launch,omitempty"`
 	// Scheduled is set if the metric is that of the schedule on both sides, so that there is no
 	// test.
 	Scheduled bool `json:"scheduled,omitempty"`

@@ -339,7 +339,7 @@ func TestNoVerdictWithinOneLaunch(t *testing.T) {
 	require.NoError(t, err)
 	c := report.Changes[0]
 	require.Equal(t, Ambiguous, c.Verdict)
-	require.True(t, c.OneLaunch)
+	require.True(t, c.OneStart)
 	require.NotNil(t, c.Low, "the interval is shown, with its label")
 	require.Equal(t, "new measured within one process start: the interval lacks the spread "+
 		"between starts, so there is no verdict", c.Note)

@@ -198,7 +198,7 @@ func breaches(changes []Change, o Options) (list []Breach, counts ThresholdTests
 		case c.moved:
 			counts.Moved++
 		case c.P != nil && c.blocks.SmallestP()/2 < levels[i]: // another change could have failed
-		case !c.OneLaunch && len(c.States) > 0 && ranktest.SmallestP(c.Old.N, c.New.N)/2 <
+		case !c.OneStart && len(c.States) > 0 && ranktest.SmallestP(c.Old.N, c.New.N)/2 <
 			levels[i]:
 			counts.StatesApart++
 		default:
