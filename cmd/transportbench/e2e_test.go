@@ -416,7 +416,7 @@ func TestWitness(t *testing.T) {
 	require.Zero(t, i.run(t), i.stderr.String())
 	require.Contains(t, i.stdout.String(), "x reference tool")
 	require.Contains(t, i.stderr.String(),
-		"shm: no reference tool: no reference tool measures round trips of shm over memory")
+		"shm: no reference tool: none is known for round trips of shm over memory")
 	for _, r := range i.results(t) {
 		if r.Plugin.Name != "sockets" {
 			continue

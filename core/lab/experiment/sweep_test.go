@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -463,6 +464,41 @@ func TestTimeLimit(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, outcome.OutOfTime)
 		require.Len(t, outcome.Set.Cells, 1)
+	})
+}
+
+// timed is a watcher that also knows when runs began.
+type timed struct {
+	watcher
+	at []time.Time
+}
+
+func (w *timed) Begin(s Status) runner.Observer {
+	w.at = append(w.at, time.Now())
+	return w.watcher.Begin(s)
+}
+
+// The time that is left follows from how long runs have taken: on a machine that is half as slow
+// again as planned, it is right within a fifth from the second run on.
+func TestTimeLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := plan(t, "repeats: 5\nbase: {duration: 1s}\naxes: {transport: [shm, erpc], "+
+			"in-flight: [1, 32]}\n")
+		measure := func(_ context.Context, c config.Config, _ runner.Observer) (*result.Result,
+			error) {
+			i := slices.IndexFunc(p.Cells, func(cell Cell) bool {
+				return cell.Config.Transport == c.Transport && cell.Config.InFlight == c.InFlight
+			})
+			time.Sleep(p.Cells[i].Expected(runner.Beside{}) * 3 / 2)
+			return measured(c, 1e6), nil
+		}
+		w := new(timed)
+		_, err := runSweep(t.Context(), p, options{Dir: t.TempDir(), Measure: measure, Watcher: w})
+		require.NoError(t, err)
+		require.Len(t, w.at, 20)
+		for i, s := range w.begun[1:] {
+			require.InEpsilon(t, time.Since(w.at[i+1]), s.Left, 0.2)
+		}
 	})
 }
 

@@ -66,7 +66,7 @@ func TestWitness(t *testing.T) {
 
 	_, missing = witness.Find(t.Context(),
 		nil, witness.Load{Transport: "shm", Medium: transport.MediumMemory, InFlight: 1}, p, p)
-	require.Equal(t, "no reference tool measures round trips of shm over memory", missing)
+	require.Equal(t, "none is known for round trips of shm over memory", missing)
 	load.Address = "--help"
 	_, missing = witness.Find(t.Context(), nil, load, p, p)
 	require.Equal(t, `host h1: "--help" cannot be passed to a reference tool`, missing)

@@ -86,7 +86,7 @@ func referenceFor(declared []transport.Reference, load *Load) (*transport.Refere
 			}
 		}
 	}
-	return nil, errors.New("no reference tool measures " + load.describe())
+	return nil, errors.New("none is known for " + load.describe())
 }
 
 // Expected returns about how long it takes to find the witness of a load, and one reading of it:

@@ -37,9 +37,9 @@ func TestFind(t *testing.T) {
 		says string
 	}{
 		"memory": {Load{Transport: "shm", Medium: transport.MediumMemory, InFlight: 1},
-			"no reference tool measures round trips of shm over memory"},
+			"none is known for round trips of shm over memory"},
 		"deep": {Load{Transport: "erpc", Medium: transport.MediumUDP, InFlight: 32},
-			"no reference tool measures 32 messages in flight of erpc over udp"},
+			"none is known for 32 messages in flight of erpc over udp"},
 		"library": {Load{Medium: "gpu", InFlight: 32},
 			"ucx_perftest is not installed: apt install ucx-utils"},
 		"verbs": {Load{Medium: transport.MediumVerbs, InFlight: 1},
