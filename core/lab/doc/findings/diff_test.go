@@ -46,6 +46,15 @@ func TestTransportsByVerdict(t *testing.T) {
 	require.Equal(t, rowsShown, strings.Count(out.String(), "\nshm "))
 }
 
+// A comment of GitHub has no medians of what all loads of a transport have in common.
+func TestCommentOfAllLoads(t *testing.T) {
+	r := &compare.Report{Transports: []compare.Change{{Cell: "shm, all 5 loads",
+		Metric: "throughput", Verdict: compare.Better, Change: new(0.1)}}}
+	text := GitHubComment(r)
+	require.Contains(t, text, "shm, all 5 loads | throughput | - | ")
+	require.NotContains(t, text, "- → -")
+}
+
 // A terminal of 80 columns shows the interval of every comparison.
 func TestRankingFitsATerminal(t *testing.T) {
 	lead := 1.2

@@ -95,12 +95,16 @@ func firstChanges(out *doc.Doc, r *compare.Report, changes []*compare.Change, ro
 func fiveColumns(changes []*compare.Change) *doc.Table {
 	t := doc.NewTable("cell", "metric", ">old → new", ">shift (interval)", "verdict")
 	for _, c := range changes {
-		old, new := medians(c)
+		values := doc.None() // of a change that all loads of a transport have in common
+		if c.Old != nil || c.New != nil {
+			old, new := medians(c)
+			values = doc.CellOf(old + " → " + new)
+		}
 		change := doc.Change(c.Change)
 		if c.Low != nil {
 			change.Text += " (" + changeInterval(c) + ")"
 		}
-		t.Row(c.Cell, c.Metric, old+" → "+new, change, verdictCell(c.Verdict))
+		t.Row(c.Cell, c.Metric, values, change, verdictCell(c.Verdict))
 	}
 	return t
 }
