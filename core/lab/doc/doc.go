@@ -158,6 +158,18 @@ func (d *Doc) Folded(flag string) *Doc {
 	return short
 }
 
+// WithoutWarnings returns the document without its texts of warnings.
+func (d *Doc) WithoutWarnings() *Doc {
+	short := new(Doc)
+	for _, b := range d.Blocks {
+		text, is := b.(Text)
+		if !is || text.Severity != result.Warning && text.Severity != result.Info {
+			short.Add(b)
+		}
+	}
+	return short
+}
+
 // Gap separates what follows from what is before it.
 func (d *Doc) Gap() { d.Add(Text{Kind: Gap}) }
 

@@ -130,6 +130,38 @@ func TestColumnsAreLeftOut(t *testing.T) {
 	require.Contains(t, render(31), "left out on this narrow\n  terminal: second, first\n")
 }
 
+// A stream wraps the explanations in a table at 120 characters, and leaves no column out.
+func TestTableInAStream(t *testing.T) {
+	d := new(Doc)
+	table := NewTable("name", "").Wrap(20, "")
+	table.Row("throughput", strings.Repeat("operations ", 20))
+	d.Add(table)
+	var out bytes.Buffer
+	require.NoError(t, WriteText(&out, d, Screen{}))
+	lines := strings.Split(out.String(), "\n")
+	require.Greater(t, len(lines), 4)
+	for _, line := range lines {
+		require.LessOrEqual(t, len(line), 120)
+	}
+
+	wide := NewTable(strings.Repeat("a", 70), strings.Repeat("b", 70))
+	wide.Row("1", "2")
+	out.Reset()
+	require.NoError(t, WriteText(&out, &Doc{Blocks: []Block{wide}}, Screen{}))
+	require.Regexp(t, "a{70} +b{70}", out.String())
+}
+
+func TestWithoutWarnings(t *testing.T) {
+	d := new(Doc)
+	d.Line("result")
+	d.Finding(Note, result.Error, "wrong")
+	d.Finding(Note, result.Warning, "doubtful")
+	d.Finding(Note, result.Info, "of interest")
+	var out bytes.Buffer
+	require.NoError(t, WriteText(&out, d.WithoutWarnings(), Screen{}))
+	require.Equal(t, "result\nerror: wrong\n", out.String())
+}
+
 func TestMarkdownEscapes(t *testing.T) {
 	const (
 		hostile = "a|b\\|c `x` <img src=y> *z* [t](http://e.x) &#x202e; www.e.x a@e.x"

@@ -20,6 +20,9 @@ import (
 const (
 	prose = 98 // the length of a line of prose
 	gap   = 2  // the space between two columns
+	// plain is the width to which a stream wraps the explanations in tables. It leaves no column
+	// out, and keeps names whole, for those who search for them.
+	plain = 120
 	// Narrowest is the shortest line that a text is wrapped to.
 	Narrowest = 30
 )
@@ -161,6 +164,8 @@ func (s screen) table(t *Table) {
 		g.limit = s.prose()
 	case s.width > 0:
 		g.limit = max(s.width-1, Narrowest)
+	default:
+		g.limit, g.whole = plain, true
 	}
 	left := g.fit()
 	w.SetColumnConfigs(g.configs)
@@ -201,7 +206,8 @@ type grid struct {
 	*Table
 	configs []table.ColumnConfig
 	widths  []int // of the columns
-	limit   int   // the longest line; 0 if there is none
+	limit   int   // the longest line
+	whole   bool  // no column is left out, even if a line gets longer
 }
 
 // order returns the columns in the order in which they are left out. The last resort is from the
@@ -218,24 +224,21 @@ func (g *grid) order() (list []int) {
 // fit leaves columns out, and wraps the texts, until a line is not longer than the limit. It
 // returns the names of the columns that are left out.
 func (g *grid) fit() (left []string) {
-	if g.limit == 0 {
-		return nil
-	}
 	for _, next := range append(g.order(), 0) {
 		room := g.limit + gap
 		var texts []int
 		for i, c := range g.Columns {
 			switch {
 			case g.configs[i].Hidden:
-			case c.MinWidth > 0:
+			case c.MinWidth > 0 && (!g.whole || c.Name == ""):
 				texts = append(texts, i)
 				room -= gap + min(c.MinWidth, g.widths[i])
 			default:
 				room -= g.widths[i] + gap
 			}
 		}
-		if room >= 0 {
-			g.share(texts, room)
+		if room >= 0 || g.whole {
+			g.share(texts, max(room, 0))
 			break
 		}
 		if next > 0 {

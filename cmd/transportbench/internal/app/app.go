@@ -139,7 +139,16 @@ func (a *App) Print(d *doc.Doc) {
 	case !a.Verbose:
 		d = d.Folded("-v")
 	}
-	terminal.Print(a.Stdout, d)
+	a.Warn(a.Stdout, d)
+}
+
+// Warn writes failed checks to w. A user who wants only results and errors gets the errors among
+// them.
+func (a *App) Warn(w io.Writer, d *doc.Doc) {
+	if a.Quiet {
+		d = d.WithoutWarnings()
+	}
+	terminal.Print(w, d)
 }
 
 // Progress returns what progress is written to.

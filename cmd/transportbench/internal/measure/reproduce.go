@@ -278,10 +278,10 @@ func (r *reproduction) tables(ours *set.Set) error {
 		return err
 	}
 	if r.settings.JSON {
-		terminal.Print(r.Stderr, tables.Warnings(c.Ours))
+		r.Warn(r.Stderr, tables.Warnings(c.Ours))
 		return app.WriteJSON(r.Stdout, c)
 	}
 	terminal.Print(r.Stdout, findings.Reproduction(c))
-	terminal.Print(r.Stdout, tables.Warnings(c.Ours))
+	r.Warn(r.Stdout, tables.Warnings(c.Ours))
 	return nil
 }

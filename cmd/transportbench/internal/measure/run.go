@@ -239,8 +239,8 @@ func (r *runs) show(setup bool) error {
 		for _, m := range missing {
 			r.Note("%s: %s: %s", m.Transport(), m.Status, m.Reason)
 		}
-		terminal.Print(r.Stderr, tables.Oversubscribed(all))
-		terminal.Print(r.Stderr, tables.Warnings(all))
+		r.Warn(r.Stderr, tables.Oversubscribed(all))
+		r.Warn(r.Stderr, tables.Warnings(all))
 		return nil
 	}
 	all.Cells = append(all.Cells, missing...)

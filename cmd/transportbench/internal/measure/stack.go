@@ -74,12 +74,12 @@ func (s *session) showStacks() error {
 	}
 	stacks := analyze.StacksOf(all)
 	if s.settings.JSON {
-		terminal.Print(s.Stderr, tables.Warnings(all))
+		s.Warn(s.Stderr, tables.Warnings(all))
 		return app.WriteJSON(s.Stdout, map[string]any{"kind": "stacks", "stacks": stacks})
 	}
 	terminal.Print(s.Stdout, tables.Oversubscribed(all))
 	terminal.Print(s.Stdout, findings.Stacks(stacks))
-	terminal.Print(s.Stdout, tables.Warnings(all))
+	s.Warn(s.Stdout, tables.Warnings(all))
 	fmt.Fprintf(s.Stdout, "\nresults in %s; %s report %[1]s draws them\n", s.settings.Out,
 		s.Program)
 	return nil

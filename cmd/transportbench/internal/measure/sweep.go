@@ -185,7 +185,7 @@ func (s *session) sweep(cmd *cobra.Command, f *sweepFlags, args []string,
 		if err := outcome.Set.Encode(s.Stdout); err != nil {
 			return err
 		}
-		terminal.Print(s.Stderr, tables.Warnings(outcome.Set))
+		s.Warn(s.Stderr, tables.Warnings(outcome.Set))
 		return nil
 	})
 }

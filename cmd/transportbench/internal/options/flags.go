@@ -111,7 +111,7 @@ var settings = []config.Field{
 	{Option: transport.Option{Name: KeyVerbose, Type: transport.TypeBool, Default: "false",
 		Help: "show all tables and notes, and the whole chain of an error"}},
 	{Option: transport.Option{Name: KeyQuiet, Type: transport.TypeBool, Default: "false",
-		Help: "no progress and no notes: only results and errors"}},
+		Help: "only results and errors: no progress, notes and warnings"}},
 }
 
 // AddCommon adds the flags that every command has.
