@@ -28,7 +28,7 @@ type Flags struct {
 	failOn                  []string
 	failOnFile, Format      string
 	comment, power          string
-	all, strict             bool
+	all, strict, json       bool
 
 	required float64 // of power, a share; 0 if it is not given
 }
@@ -57,6 +57,7 @@ func (c *Flags) Add(flags *pflag.FlagSet) {
 		"significantly; default: 2%, or what a calibration of the machine found if that is more")
 	AddMetrics(flags, &c.metrics)
 	flags.StringVar(&c.Format, "format", FormatTable, strings.Join(DiffFormats, ", "))
+	flags.BoolVar(&c.json, "json", false, "the same as --format json")
 	flags.StringArrayVar(&c.failOn, "fail-on", nil,
 		"threshold, repeatable: 'throughput<-3%', 'NAME: latency_p99>+10%', 'floor_ratio>8'")
 	flags.StringVar(&c.failOnFile, "fail-on-file", "", "file with one threshold per line")
@@ -112,6 +113,11 @@ func (c *Flags) Options() (compare.Options, error) {
 	if !slices.Contains(DiffFormats, c.Format) {
 		return o, app.Usagef("--format: %q is not one of %s%s", c.Format,
 			strings.Join(DiffFormats, ", "), suggest.For(c.Format, DiffFormats))
+	}
+	if c.json && c.Format != FormatTable && c.Format != FormatJSON {
+		return o, app.Usagef("--json: leave out --format %s", c.Format)
+	} else if c.json {
+		c.Format = FormatJSON
 	}
 	if c.comment != "" && c.Format != FormatGitHub {
 		return o, app.Usagef("--comment needs --format %s", FormatGitHub)
@@ -280,7 +286,7 @@ func (c *Flags) verdictOf(r *compare.Report, thresholds bool) error {
 	}
 	if t := r.Thresholds; t.TooLittle > 0 {
 		return app.Exitf(app.ExitTooLittle, "%d of %d tests of thresholds could not fail, "+
-			"whatever the change; measure %d launches on each side, or use fewer thresholds",
+			"whatever the change; measure %d process starts on each side, or use fewer thresholds",
 			t.TooLittle, t.Tests, t.Needed)
 	}
 	if t := r.Thresholds; t.Moved > 0 {

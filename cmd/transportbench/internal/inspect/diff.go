@@ -78,12 +78,12 @@ stand before a colon ('transport=NAME,in_flight=3*: throughput<-3%').
 			return app.Takes(want, want, format.Count(want, "set")+" of results")(cmd, args)
 		},
 		RunE: a.WithSettings(func(cmd *cobra.Command, s *options.Settings, args []string) error {
-			if c.Format != comparison.FormatTable {
-				terminal.Verbatim(a.Stdout)
-			}
 			o, err := c.Options()
 			if err != nil {
 				return err
+			}
+			if c.Format != comparison.FormatTable {
+				terminal.Verbatim(a.Stdout)
 			}
 			if along != "" {
 				if err := c.CheckAlong(); err != nil {
@@ -137,9 +137,9 @@ func diffSets(ctx context.Context, a *app.App, c *comparison.Flags, o compare.Op
 }
 
 func rankAlong(a *app.App, c *comparison.Flags, o compare.Options, path, axis string) error {
-	s, err := consistency.ReadSet(path)
+	s, err := readSet(a, path)
 	if err != nil {
-		return app.BadInput(err)
+		return err
 	}
 	ranking, err := comparison.FindMinEffect(a, c, func() []calibration.Found {
 		return new(calibration.Finder).OfSets(s)

@@ -228,12 +228,12 @@ func TestCalibrationDoesNotWidenSame(t *testing.T) {
 		t.Helper()
 		require.Zero(t, cmd.Execute(append([]string{"diff", old, slower}, args...)...), cmd.Stderr)
 		report := new(compare.Report)
-		if slices.Contains(args, comparison.FormatJSON) {
+		if slices.Contains(args, comparison.FormatJSON) || slices.Contains(args, "--json") {
 			require.NoError(t, json.Unmarshal([]byte(cmd.Stdout), report))
 		}
 		return report
 	}
-	report := diff("--format", comparison.FormatJSON)
+	report := diff("--json")
 	require.Equal(t, compare.Ambiguous, report.Changes[0].Verdict)
 	require.Equal(t, []float64{0.2, 0.02}, []float64{report.Floor, report.Same})
 	diff()

@@ -82,12 +82,12 @@ func compareSides(a *app.App, cmd *cobra.Command, f *abFlags) error {
 	if err != nil {
 		return err
 	}
-	if f.Format != comparison.FormatTable {
-		terminal.Verbatim(a.Stdout)
-	}
 	o, err := f.Options()
 	if err != nil {
 		return err
+	}
+	if f.Format != comparison.FormatTable {
+		terminal.Verbatim(a.Stdout)
 	}
 	if flags := cmd.Flags(); !flags.Changed("a") && !flags.Changed("b") {
 		return app.Usagef("ab needs --a or --b: the options that differ, such as --a in-flight=1 " +
