@@ -18,7 +18,6 @@ import (
 	"transportbench/core/lab/doc/tables"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/compare"
-	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -160,11 +159,12 @@ func (q *analyzeFlags) curves() bool { return q.knee || len(q.slo) > 0 || q.targ
 
 func analyzeSet(a *app.App, q *analyzeFlags, o analyze.CapacityOptions, path string,
 	asJSON bool) error {
-	s, err := consistency.ReadSet(path)
+	s, err := readSet(a, path)
 	if err != nil {
-		return app.BadInput(err)
+		return err
 	}
-	whole, labels := *s, set.LabelsOf(s.Cells)
+	shown, labels := state.ShownOf(s), set.LabelsOf(s.Cells)
+	whole := shown.Set(s)
 	s.Cells = slices.DeleteFunc(slices.Clone(s.Cells), func(c set.Cell) bool {
 		return !set.Match(q.cells, c.Config) && labels.Of(c.Config) != q.cells
 	})
@@ -173,10 +173,10 @@ func analyzeSet(a *app.App, q *analyzeFlags, o analyze.CapacityOptions, path str
 			"--cell: %s has no cell %q; transportbench export --format csv lists their options",
 			path, q.cells)
 	}
-	report := findings.Analysis{Kind: "analysis", Source: path}
+	report, in := findings.Analysis{Kind: "analysis", Source: path}, shown.Set(s)
 	switch {
 	case q.loops:
-		if report.Loops, err = loopsOf(s); err != nil {
+		if report.Loops, err = loopsOf(s, shown); err != nil {
 			return err
 		}
 	case len(q.shown) > 0:
@@ -205,10 +205,10 @@ func analyzeSet(a *app.App, q *analyzeFlags, o analyze.CapacityOptions, path str
 		}
 	}
 	if !q.loops && len(q.shown) == 0 && !q.curves() || len(q.whatIf) > 0 {
-		if report.Cells, err = analyzeCells(a, s, &whole, q.whatIf); err != nil {
+		if report.Cells, err = analyzeCells(a, s, whole, shown, q.whatIf); err != nil {
 			return err
 		}
-		report.Slowdowns, report.Handoffs = analyze.SlowdownsOf(s), analyze.HandoffsOf(s)
+		report.Slowdowns, report.Handoffs = analyze.SlowdownsOf(in), analyze.HandoffsOf(in)
 	}
 	report.AddWarnings(s)
 	switch {
@@ -237,7 +237,7 @@ func analyzeSet(a *app.App, q *analyzeFlags, o analyze.CapacityOptions, path str
 }
 
 // loopsOf returns the loops of the cells that have some.
-func loopsOf(s *set.Set) (list []tables.CellLoops, err error) {
+func loopsOf(s *set.Set, shown state.Shown) (list []tables.CellLoops, err error) {
 	labels := set.LabelsOf(s.Cells)
 	for i := range s.Cells {
 		c := &s.Cells[i]
@@ -246,7 +246,7 @@ func loopsOf(s *set.Set) (list []tables.CellLoops, err error) {
 			return nil, app.BadInput(err)
 		}
 		var repeats []result.Repeat
-		for _, r := range results {
+		for _, r := range shown.Results(c, results) {
 			repeats = append(repeats, r.Repeats...)
 		}
 		ranks, err := result.RankLoopsOf(repeats)
@@ -264,10 +264,12 @@ func loopsOf(s *set.Set) (list []tables.CellLoops, err error) {
 	return list, nil
 }
 
-// analyzeCells analyzes every cell of s. A cell that was not measured gets a reason. Predictions
-// have what was measured in a cell of whole.
-func analyzeCells(a *app.App, s, whole *set.Set, whatIf []string) ([]findings.AnalyzedCell, error) {
-	labels, states := set.LabelsOf(whole.Cells), state.NewClassifier(whole)
+// analyzeCells analyzes the shown windows of every cell of s. A cell that was not measured gets a
+// reason. Predictions have what was measured in a cell of whole.
+func analyzeCells(a *app.App, s, whole *set.Set, shown state.Shown, whatIf []string) (
+	[]findings.AnalyzedCell, error,
+) {
+	labels := set.LabelsOf(whole.Cells)
 	list := make([]findings.AnalyzedCell, len(s.Cells))
 	usable := 0
 	var without []string // cells without a model
@@ -275,7 +277,8 @@ func analyzeCells(a *app.App, s, whole *set.Set, whatIf []string) ([]findings.An
 		c := &s.Cells[i]
 		list[i] = findings.AnalyzedCell{Cell: labels.Of(c.Config), Config: c.Config,
 			Status: c.Status, Reason: c.Reason, Warnings: c.Warnings}
-		list[i].Windows = findings.WindowsOf(states, c)
+		list[i].Windows = findings.WindowsOf(shown.Classifier, c)
+		list[i].Shown = shown.Windows(c)
 		results, err := s.Results(c)
 		if err != nil {
 			return nil, app.BadInput(err)
@@ -283,7 +286,7 @@ func analyzeCells(a *app.App, s, whole *set.Set, whatIf []string) ([]findings.An
 		if c.Status != set.Measured {
 			continue
 		}
-		if list[i].Analysis, err = analyze.Results(results); err != nil {
+		if list[i].Analysis, err = analyze.Results(shown.Results(c, results)); err != nil {
 			list[i].Reason = err.Error()
 			continue
 		}

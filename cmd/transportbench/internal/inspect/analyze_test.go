@@ -2,6 +2,7 @@ package inspect_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -167,7 +168,7 @@ func TestAnalyzeTakesItsOwnNames(t *testing.T) {
 	require.Zero(t, cmd.Execute("analyze", several), cmd.Stderr)
 	require.Contains(t, cmd.Stdout, "erpc echo in_flight=1 ")
 	require.Contains(t, cmd.Stdout,
-		"over the windows of all states of the machine; diff compares within each")
+		"the windows in the state of the machine in which all its cells have most")
 	require.Zero(t, cmd.Execute("analyze", several, "--cell", "erpc echo in_flight=1", "--json"),
 		cmd.Stderr)
 	var report findings.Analysis
@@ -178,9 +179,11 @@ func TestAnalyzeTakesItsOwnNames(t *testing.T) {
 	for _, in := range report.Cells[0].Windows {
 		windows += in.Windows
 	}
-	require.Equal(t, report.Cells[0].Analysis.Repeats, windows)
+	repeats := report.Cells[0].Analysis.Repeats
+	require.Less(t, repeats, windows)
+	require.Regexp(t, fmt.Sprintf("^%d (near|far)$", repeats), report.Cells[0].Shown)
 	require.Zero(t, cmd.Execute("analyze", several, "--cell", "erpc echo in_flight=1"), cmd.Stderr)
-	require.Regexp(t, `over the windows of all states of the machine: \d+ near, \d+ far`,
+	require.Regexp(t, `over \d+ \w+ windows, as in the tables; by state of the machine: \d+ near, \d+ far`,
 		cmd.Stdout)
 }
 

@@ -62,9 +62,10 @@ type AnalyzedCell struct {
 	Reason   string            `json:"reason,omitempty"`
 	Warnings []result.Finding  `json:"doubts,omitempty"`
 	Analysis *analyze.Analysis `json:"analysis,omitempty"`
-	// Windows counts the windows in each state of the machine if the set shows several. The
-	// analysis uses all windows.
+	// Windows counts the windows in each state of the machine if the set shows several. Shown says
+	// which of them the analysis is of, as tables do: "8 near"; it is empty if there are no others.
 	Windows     []StateWindows       `json:"windows,omitempty"`
+	Shown       string               `json:"shown,omitempty"`
 	Predictions []analyze.Prediction `json:"predictions,omitempty"`
 }
 
@@ -160,8 +161,12 @@ func Analyze(a *Analysis, detail bool) *doc.Doc {
 func analyzedCell(out *doc.Doc, c *AnalyzedCell, detail bool) {
 	a := c.Analysis
 	out.Line("%s, %s", c.Cell, format.Count(a.Repeats, "repeat"))
-	if len(c.Windows) > 0 {
-		out.Paragraph("over the windows of all states of the machine: %s", c.windows())
+	if c.Shown != "" {
+		text := "over " + c.Shown + " windows, as in the tables"
+		if len(c.Windows) > 0 {
+			text += "; by state of the machine: " + c.windows()
+		}
+		out.Paragraph(text)
 	}
 	out.Gap()
 	out.Paragraph("%s: %s", strings.ToUpper(string(a.Verdict.Bound)), a.Verdict.Message)
@@ -391,8 +396,8 @@ func overview(out *doc.Doc, cells []AnalyzedCell) {
 	if analyzed > 0 {
 		out.Add(t)
 		if slices.ContainsFunc(cells, func(c AnalyzedCell) bool { return len(c.Windows) > 0 }) {
-			out.Line("the figures are over the windows of all states of the machine; diff " +
-				"compares within each")
+			out.Line("of each load, the windows in the state of the machine in which all its " +
+				"cells have most")
 		}
 		out.Line("--cell selects one, which is then explained in full\n")
 	}

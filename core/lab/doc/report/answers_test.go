@@ -98,6 +98,8 @@ func TestFiltersInTheAddress(t *testing.T) {
 	require.Equal(t, "kv", eval[string](b, `document.querySelector("select[name=load]").value`))
 	require.Contains(t, eval[string](b, `document.getElementById("answers").innerText`),
 		"8 of 8 cells usable")
+	eval[bool](b, strings.ReplaceAll(choose, `"kv"`, `"echo in_flight=1"`))
+	require.Equal(t, 8, eval[int](b, fastestRows), "the fastest of a load that another one beats")
 	eval[bool](b, `(() => { for (const c of document.querySelectorAll("input[name=series]")) c.click(); return true; })()`)
 	require.Equal(t, "No cell matches the filters.",
 		eval[string](b, `document.getElementById("answers-figure").innerText`))

@@ -26,8 +26,12 @@ func (b *builder) columns() {
 	c := &d.Cells
 	c.Bound, c.Why = make([]string, n), make([]string, n)
 	c.Repeats = map[string][][]float64{}
-	for i, s := range slices.Backward(b.sets) {
+	for _, s := range b.sets {
 		shown := state.ShownOf(s)
+		b.choices, b.views = append(b.choices, shown), append(b.views, shown.Set(s))
+	}
+	for i, s := range slices.Backward(b.sets) {
+		shown := b.choices[i]
 		for at := range s.Cells {
 			cell := &s.Cells[at]
 			c.Set = append(c.Set, i)
@@ -38,7 +42,7 @@ func (b *builder) columns() {
 				stateNames(cell, result.Throughput, shown.Classifier))
 			c.Windows = append(c.Windows, shown.Windows(cell))
 			b.counts = append(b.counts, findings.WindowsOf(shown.Classifier, cell))
-			b.shown = append(b.shown, shown.Cell(cell))
+			b.shown = append(b.shown, &b.views[i].Cells[at])
 		}
 	}
 	b.metrics()
@@ -381,8 +385,8 @@ func (b *builder) curves() {
 				mine.Rest = b.names[i] + " " + mine.Rest
 			}
 			for _, p := range c.Points {
-				at := point{b.first[i] + p.Cell, p.Meets, p.Past, p.Unusable}
-				mine.Points = append(mine.Points, at)
+				mine.Points = append(mine.Points, point{Cell: b.first[i] + p.Cell, Meets: p.Meets,
+					Past: p.Past, Unusable: p.Unusable})
 			}
 			if c.Knee != nil {
 				mine.Knee = mine.Points[*c.Knee].Cell

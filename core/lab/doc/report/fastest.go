@@ -3,10 +3,10 @@ package report
 import (
 	"bytes"
 	"cmp"
+	"slices"
 	"strings"
 
 	"transportbench/core/lab/doc"
-	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 )
@@ -24,24 +24,34 @@ type fastest struct {
 // fact is what a row says besides its rate.
 type fact struct{ Name, Text string }
 
-// rows draws the row of each curve that has a point for the first part.
+// rows draws the points that may stand in the first part: that of the highest throughput, and those
+// that take its place when a reader hides it.
 func (b *builder) rows() error {
 	for i := range b.doc.Curves {
 		c := &b.doc.Curves[i]
 		if c.Peak < 0 {
 			continue
 		}
-		var text bytes.Buffer
-		if err := loadStatic().body.ExecuteTemplate(&text, "fastest", b.fastestOf(c)); err != nil {
-			return err
+		peak := slices.IndexFunc(c.Points, func(p point) bool { return p.Cell == c.Peak })
+		for k := range c.Points {
+			p := &c.Points[k]
+			if p.Unusable != "" || p.Meets != c.Points[peak].Meets ||
+				b.summary(p.Cell, result.Throughput) == nil {
+				continue
+			}
+			var text bytes.Buffer
+			err := loadStatic().body.ExecuteTemplate(&text, "fastest", b.fastestOf(c, p.Cell))
+			if err != nil {
+				return err
+			}
+			p.Row = text.String()
 		}
-		c.Row = text.String()
 	}
 	return nil
 }
 
-func (b *builder) fastestOf(c *curve) fastest {
-	cells, cell := &b.doc.Cells, c.Peak
+func (b *builder) fastestOf(c *curve, cell int) fastest {
+	cells := &b.doc.Cells
 	value := func(name string) string {
 		if m := b.summary(cell, name); m != nil {
 			return format.Value(*m)
@@ -63,9 +73,6 @@ func (b *builder) fastestOf(c *curve) fastest {
 	}
 	if windows := cells.Windows[cell]; windows != "" {
 		made.Interval += " in " + windows + " windows"
-		if made.Bound == string(analyze.ByTransport) {
-			made.Why = "" // has the time of a call over all windows
-		}
 	}
 	fact := func(name, before, text, after string) {
 		if text != "" {

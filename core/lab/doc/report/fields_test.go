@@ -81,7 +81,8 @@ func TestStatesAndRatiosByLoad(t *testing.T) {
 	require.Contains(t, page,
 		"2.00 ms, 1.00 ms into window 1: client 0 of rank 1: the scheduler ran another thread")
 	require.Contains(t, page, "request: medium")
-	require.Contains(t, page, "over the windows of all states of the machine: 5 near, 3 far")
+	require.Contains(t, page,
+		"over 5 near windows, as in the tables; by state of the machine: 5 near, 3 far")
 	require.NotContains(t, page, "[object")
 	require.Contains(t, page, "taking it cost such a call 20.0 ns")
 }

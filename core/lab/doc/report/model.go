@@ -203,9 +203,8 @@ type curve struct {
 	Metric string  `json:"-"`
 	Points []point `json:"points"`
 	Knee   int     `json:"knee"` // the cell, or -1
-	// Peak is the cell for the first part, or -1, and Row shows it.
-	Peak int    `json:"peak"`
-	Row  string `json:"row,omitempty"`
+	// Peak is the cell for the first part if the reader hides none, or -1.
+	Peak int `json:"-"`
 }
 
 type point struct {
@@ -213,6 +212,8 @@ type point struct {
 	Meets    string `json:"-"`
 	Past     bool   `json:"past,omitempty"`
 	Unusable string `json:"unusable,omitempty"`
+	// Row shows the point in the first part; it is empty if it must not stand there.
+	Row string `json:"row,omitempty"`
 }
 
 // diff is the comparison of two of the report's sets.

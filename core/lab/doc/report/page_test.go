@@ -438,6 +438,35 @@ func TestSeveralSetsInBrowser(t *testing.T) {
 	require.Empty(t, eval[string](b, overflow))
 }
 
+// Charts of lines draw one of three sets, until the reader wants all.
+func TestLinesOfSeveralSets(t *testing.T) {
+	var sets []*set.Set
+	for i, name := range []string{"v1", "v2", "v3"} {
+		s := fakeSet(t, loads(), 6, 1+0.3*float64(i))
+		s.Source = "results/" + name
+		sets = append(sets, s)
+	}
+	b := newTab(t)
+	b.open(rendered(t, build(t, sets...)))
+	drawn := func(name string, points, lines int) {
+		t.Helper()
+		choice := `document.querySelector("#curves-closed select[name=drawn-set]")`
+		if name != "v3" {
+			eval[bool](b, fmt.Sprintf(`(() => { const s = %s; s.value = %q; s.dispatchEvent(new Event("change")); return true; })()`, choice, name))
+		}
+		require.Equal(t, name, eval[string](b, choice+".value"))
+		require.Equal(t, strconv.Itoa(points), eval[string](b,
+			`/(\d+) point/.exec(document.querySelector("#curves-closed .chart").getAttribute("aria-label"))[1]`))
+		b.await(fmt.Sprintf(
+			`document.querySelectorAll("#spectrum-figure .legend li").length === %d`, lines))
+	}
+	drawn("v3", 21, 3)
+	drawn("v1", 21, 3)
+	drawn("all sets", 63, 9)
+	b.do(chromedp.Click(`#filters input[name=sets][value="0"]`))
+	b.await(`document.querySelector("select[name=drawn-set]") === null`)
+}
+
 // A set may have one cell, so that no option varies, or a cell that never ran.
 func TestSmallSetsInBrowser(t *testing.T) {
 	failed := set.New()

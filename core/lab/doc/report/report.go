@@ -19,6 +19,7 @@ import (
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/judge/doctor"
 	"transportbench/core/lab/judge/reproduce"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -137,10 +138,12 @@ type builder struct {
 	sets      []*set.Set
 	found     []calibration.Found
 	doc       *document
-	cells     []*set.Cell // of all sets, as numbered
-	shown     []*set.Cell // the cells with the windows that are shown
-	names     []string    // of the sets
-	first     []int       // number of the first cell of each set
+	cells     []*set.Cell   // of all sets, as numbered
+	shown     []*set.Cell   // the cells with the windows that are shown
+	choices   []state.Shown // of each set, what is shown
+	views     []*set.Set    // with the windows that are shown
+	names     []string      // of the sets
+	first     []int         // number of the first cell of each set
 	varying   []string
 	naming    map[string][]string // transport to the options that are axes of its cells
 	labels    set.Labels
@@ -181,11 +184,12 @@ func (b *builder) details(ctx context.Context) error {
 		var pages []*cellpage.Page
 		for cell := at * chunkSize; cell < min(n, (at+1)*chunkSize); cell++ {
 			c := &b.doc.Cells
-			d := b.Live.Read(b.sets[c.Set[cell]], b.cells[cell])
+			at := c.Set[cell]
+			d := b.Live.Read(b.sets[at], b.cells[cell], b.choices[at])
 			var predictions []analyze.Prediction
 			if a := d.Analysis; a != nil {
 				var err error
-				predictions, err = a.Model.Predictions(b.sets[c.Set[cell]], b.cells[cell], b.WhatIf)
+				predictions, err = a.Model.Predictions(b.views[at], b.shown[cell], b.WhatIf)
 				if err != nil {
 					return err
 				}

@@ -262,6 +262,43 @@ func (s Shown) Cell(c *set.Cell) *set.Cell {
 	return in
 }
 
+// Set returns a set with the shown windows of its cells.
+func (s Shown) Set(whole *set.Set) *set.Set {
+	in := *whole
+	in.Cells = make([]set.Cell, len(whole.Cells))
+	for i := range whole.Cells {
+		in.Cells[i] = *s.Cell(&whole.Cells[i])
+	}
+	return &in
+}
+
+// Results returns the results of a cell with only the repeats whose windows are shown. It returns
+// them as they are if the windows are not those of their repeats.
+func (s Shown) Results(c *set.Cell, results []*result.Result) (list []*result.Result) {
+	repeats := 0
+	for _, r := range results {
+		repeats += len(r.Repeats)
+	}
+	if n := len(c.Windows); n != repeats || len(s.Cell(c).Windows) == n {
+		return results
+	}
+	name, at := s.State(c), 0
+	for _, r := range results {
+		in := *r
+		in.Repeats = nil
+		for _, repeat := range r.Repeats {
+			if s.Of(c.Windows[at]) == name {
+				in.Repeats = append(in.Repeats, repeat)
+			}
+			at++
+		}
+		if len(in.Repeats) > 0 {
+			list = append(list, &in)
+		}
+	}
+	return list
+}
+
 // Windows counts the windows that are shown, as in "8 near" or "all 10"; it is "" if there are no
 // states to tell apart and all are shown.
 func (s Shown) Windows(c *set.Cell) string {

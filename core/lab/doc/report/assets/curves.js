@@ -1,11 +1,37 @@
 // Throughput against latency, and percentile spectra.
 
-const look = { closed: { x: true, y: true }, open: { x: true, y: true }, spectrum: { y: true }, hidden: new Set(), group: null };
+const look = { closed: { x: true, y: true }, open: { x: true, y: true }, spectrum: { y: true }, hidden: new Set(), group: null, set: "" };
+
+// setsAtOnce is the number of sets that lines of one chart may come from, unless the reader wants all.
+const setsAtOnce = 2, allSets = "all sets";
+
+// drawnSets returns the sets of the visible cells, the newest first, and which of them charts of lines draw.
+function drawnSets() {
+  const d = report.doc, shown = [...new Set(shownCells.map((c) => d.cells.set[c]))].sort((a, b) => b - a);
+  const one = shown.find((i) => d.sets[i].name === look.set) ?? shown[0];
+  return { shown, drawn: new Set(shown.length > setsAtOnce && look.set !== allSets ? [one] : shown) };
+}
+
+// drawnCells returns a test of whether a chart of lines draws a cell.
+function drawnCells() {
+  const { drawn } = drawnSets();
+  return (cell) => visible(cell) && drawn.has(report.doc.cells.set[cell]);
+}
+
+// setChoice returns the control of the drawn set, or null if all are drawn anyway.
+function setChoice() {
+  const { shown, drawn } = drawnSets(), names = [...shown.map((i) => report.doc.sets[i].name), allSets];
+  if (shown.length <= setsAtOnce) return null;
+  const chosen = drawn.size > 1 ? allSets : report.doc.sets[[...drawn][0]].name;
+  return el("label", {}, "Set ", el("select", { name: "drawn-set", onchange: (e) => { look.set = e.target.value; redrawCurves(); } },
+    names.map((name) => el("option", { value: name, selected: name === chosen }, name))));
+}
 
 function drawCurves() {
+  const drawn = drawnCells();
   for (const open of [false, true]) {
     const id = open ? "open" : "closed", host = document.getElementById("curves-" + id);
-    const curves = report.doc.curves.filter((c) => c.open === open).map((c) => ({ ...c, points: c.points.filter((p) => visible(p.cell)) })).filter((c) => c.points.length);
+    const curves = report.doc.curves.filter((c) => c.open === open).map((c) => ({ ...c, points: c.points.filter((p) => drawn(p.cell)) })).filter((c) => c.points.length);
     host.hidden = curves.length === 0;
     if (!curves.length) {
       host.replaceChildren();
@@ -15,7 +41,7 @@ function drawCurves() {
     const redraw = () => drawCurves();
     const panels = el("div", { class: "panels three" });
     host.replaceChildren(el("h3", {}, host.dataset.title),
-      el("p", { class: "controls" }, toggle("logarithmic rate", look[id].x, (on) => { look[id].x = on; redraw(); }), toggle("logarithmic time", look[id].y, (on) => { look[id].y = on; redraw(); })),
+      el("p", { class: "controls" }, setChoice(), toggle("logarithmic rate", look[id].x, (on) => { look[id].x = on; redraw(); }), toggle("logarithmic time", look[id].y, (on) => { look[id].y = on; redraw(); })),
       legendOf(curves, rests, redraw), stateLegend(statesOf(curves.flatMap((c) => c.points.map((p) => p.cell)))), panels, folded("curves-" + id, "The points, as a table", (host) => fillTable(host, report.doc.tables.curves)));
     const figures = ["p50", "p99", "p999"].map((p) => el("figure", {}, el("figcaption", {}, p.replace("p999", "p99.9"))));
     panels.append(...figures); // before drawing, since each one's width depends on the others
@@ -60,7 +86,7 @@ function short(v) { return number(v, "op/s").replace(/ ?op\/s$/, ""); }
 // groups returns the cells of each load, over all transports and their own options.
 function groups() {
   const all = new Map();
-  for (const cell of shownCells) {
+  for (const cell of shownCells.filter(drawnCells())) {
     if (report.doc.cells.status[cell] !== "measured") continue;
     const name = report.doc.cells.load[cell] || "all";
     all.set(name, [...(all.get(name) || []), cell]);
@@ -90,7 +116,7 @@ async function drawSpectrum() {
   const tables = details.map((d) => d.spectrum).filter(Boolean);
   const figure = el("figure");
   host.replaceChildren(
-    el("p", { class: "controls" }, el("label", {}, "Load ", el("select", { id: "spectrum-load", onchange: (e) => { look.group = e.target.value; drawSpectrum(); } },
+    el("p", { class: "controls" }, setChoice(), el("label", {}, "Load ", el("select", { id: "spectrum-load", onchange: (e) => { look.group = e.target.value; drawSpectrum(); } },
       [...all.keys()].map((name) => el("option", { value: name, selected: name === look.group }, name)))),
     toggle("logarithmic time", look.spectrum.y, (on) => { look.spectrum.y = on; drawSpectrum(); })),
     el("ul", { class: "legend plain" }, curves.map((c) => el("li", {}, key(c.series, c.dash), `${report.doc.sets.length > 1 ? report.doc.sets[report.doc.cells.set[c.cell]].name + " " : ""}${[seriesName(c.series), report.doc.cells.own[c.cell]].filter(Boolean).join(" ")}, ${c.kind} time`))),

@@ -1,15 +1,17 @@
 // The first part of the page, the heat maps' metric, and the tables of all drawings.
 
 // drawStrip shows the fastest visible cell of each transport for each load, in the newest set that has
-// both: of the best points of its curves, which Go has computed.
+// both. Go has drawn the rows of all that may be it.
 function drawStrip() {
   const host = document.getElementById("strip"), d = report.doc, loads = new Map();
   for (const c of d.curves) {
-    if (c.peak < 0 || !visible(c.peak)) continue;
     const load = [c.load, c.open ? "open loop" : ""].filter(Boolean).join(", ") || "Closed loop", best = loads.get(load) || new Map();
-    const rate = metricOf(c.peak, "throughput").median, known = best.get(c.series);
-    if (!known || c.set > known.set || (c.set === known.set && rate > known.rate)) best.set(c.series, { rate, set: c.set, row: c.row });
-    loads.set(load, best);
+    for (const p of c.points) {
+      if (!p.row || !visible(p.cell)) continue;
+      const rate = metricOf(p.cell, "throughput").median, known = best.get(c.series);
+      if (!known || c.set > known.set || (c.set === known.set && rate > known.rate)) best.set(c.series, { rate, set: c.set, row: p.row });
+    }
+    if (best.size) loads.set(load, best);
   }
   const newest = (best) => Math.max(...[...best.values()].map((b) => b.set));
   const figures = [...loads].sort(([, a], [, b]) => newest(b) - newest(a)).map(([load, best]) => {

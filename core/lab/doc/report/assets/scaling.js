@@ -1,21 +1,22 @@
 // How metrics depend on what varies. Go has computed the lines.
 
 function drawScaling() {
-  const host = document.getElementById("scaling-figure"), list = report.doc.scalings.map((s) => ({ ...s, lines: scalingLines(s) })).filter((s) => s.lines.length);
-  document.getElementById("scaling").hidden = !list.length;
+  const host = document.getElementById("scaling-figure"), drawn = drawnCells(), list = report.doc.scalings.map((s) => ({ ...s, lines: scalingLines(s, drawn) })).filter((s) => s.lines.length);
+  const choice = setChoice();
+  document.getElementById("scaling").hidden = !list.length && !choice;
   const panels = el("div", { class: "panels" }), figures = list.map((s) => el("figure", {}, el("figcaption", {}, s.title), legendOfScaling(s.lines)));
   panels.append(...figures);
-  host.replaceChildren(stateLegend(statesOf(list.flatMap((s) => s.lines.flatMap((l) => l.points.map((p) => p.cell))))), panels, ...list.map((s) => folded("scaling " + s.title, s.title + ", as a table", (host) => fillTable(host, s.table))));
+  host.replaceChildren(choice ? el("p", { class: "controls" }, choice) : "", stateLegend(statesOf(list.flatMap((s) => s.lines.flatMap((l) => l.points.map((p) => p.cell))))), panels, ...list.map((s) => folded("scaling " + s.title, s.title + ", as a table", (host) => fillTable(host, s.table))));
   list.forEach((s, i) => {
     const rate = s.metric === "throughput", { unit } = report.metrics.get(s.metric);
     drawChart(figures[i], { label: s.title, curves: s.lines, x: { title: s.x, log: s.log, ticks: s.ticks }, y: { title: s.metric + (rate ? " (op/s)" : ""), log: true, text: rate ? short : (v) => number(v, unit) } });
   });
 }
 
-// scalingLines returns the visible points of each line that has several, and above it the line of its
+// scalingLines returns the drawn points of each line that has several, and above it the line of its
 // floor: what the bare medium moves under the same loads.
-function scalingLines(s) {
-  const unit = report.metrics.get(s.metric).unit, c = report.doc.cells, lines = s.lines.map((l) => ({ ...l, points: l.points.filter((p) => visible(p.cell)) })).filter((l) => new Set(l.points.map((p) => p.x)).size > 1);
+function scalingLines(s, drawn = drawnCells()) {
+  const unit = report.metrics.get(s.metric).unit, c = report.doc.cells, lines = s.lines.map((l) => ({ ...l, points: l.points.filter((p) => drawn(p.cell)) })).filter((l) => new Set(l.points.map((p) => p.x)).size > 1);
   const rests = [...new Set(lines.map((l) => l.rest))];
   return lines.flatMap((l) => {
     const own = { ...l, dash: dashes[rests.indexOf(l.rest) % dashes.length], shape: shapeOf(l.series), points: l.points.map(({ cell, x }) => {

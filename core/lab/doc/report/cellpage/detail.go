@@ -10,6 +10,7 @@ import (
 
 	"transportbench/core/base/printable"
 	"transportbench/core/lab/judge/analyze"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -44,8 +45,8 @@ type Details struct {
 	problem string
 }
 
-// Read reads the results of a cell.
-func Read(s *set.Set, c *set.Cell) Details {
+// Read reads the results of a cell. Its analysis is of the windows that are shown.
+func Read(s *set.Set, c *set.Cell, shown state.Shown) Details {
 	d := Details{plugin: c.Plugin}
 	if c.Status == set.Failed || c.Status == set.Unavailable {
 		return d
@@ -78,7 +79,7 @@ func Read(s *set.Set, c *set.Cell) Details {
 	if err := cmp.Or(failed[:]...); err != nil {
 		d.problem = printable.Text(err.Error())
 	}
-	if d.Analysis, err = analyze.Results(results); err != nil {
+	if d.Analysis, err = analyze.Results(shown.Results(c, results)); err != nil {
 		d.problem = "This cell cannot be analyzed: " + printable.Text(err.Error())
 	}
 	return d
@@ -199,17 +200,17 @@ type cached struct {
 	used bool // since the last sweep
 }
 
-// Read is as [Read], but reads a cell again only if its files have changed.
-func (c *Cache) Read(s *set.Set, cell *set.Cell) Details {
+// Read is as [Read], but reads a cell again only if its files or the shown windows have changed.
+func (c *Cache) Read(s *set.Set, cell *set.Cell, shown state.Shown) Details {
 	if c == nil || len(cell.Files) == 0 {
-		return Read(s, cell)
+		return Read(s, cell, shown)
 	}
-	key := keyOf(s, cell)
+	key := keyOf(s, cell) + "\n" + shown.Windows(cell)
 	c.mu.Lock()
 	have, found := c.known[key]
 	c.mu.Unlock()
 	if !found {
-		have.Details = Read(s, cell)
+		have.Details = Read(s, cell, shown)
 	}
 	have.used = true
 	c.mu.Lock()

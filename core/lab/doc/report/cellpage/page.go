@@ -83,7 +83,7 @@ func NewPage(c *Cell, d *Details) *Page {
 	if d.Analysis != nil {
 		analysis = findings.Analyze(&findings.Analysis{Cells: []findings.AnalyzedCell{
 			{Cell: c.Label, Analysis: d.Analysis, Windows: c.Counts,
-				Predictions: c.Predictions},
+				Shown: c.Windows, Predictions: c.Predictions},
 		}}, false)
 	}
 	p.part("Analysis", "", analysis)
