@@ -11,15 +11,14 @@ import (
 
 // limit returns the lowest throughput bound of all stations (asymptotic bounds of operational
 // analysis; Denning and Buzen, The Operational Analysis of Queueing Network Models, 1978), or nil
-// if no bound is known. Each window is compared with the bounds that were measured beside it,
-// because the machine's state changes between windows.
+// if no bound is known. It is the median over the windows of the lowest bound measured beside each.
 func (e *measurements) limit(s utilization) *Limit {
 	l := &Limit{Measured: e.throughput, Bounds: e.bounds(s)}
 	if len(l.Bounds) == 0 {
 		return nil
 	}
 	throughputs := map[string][]float64{}
-	var limits, shares []float64
+	var limits []float64
 	for _, w := range e.windows {
 		lowest := 0.0
 		for _, b := range w.bounds(utilizationOf(w.totals, timedIterations(&w.repeats[0]))) {
@@ -29,7 +28,7 @@ func (e *measurements) limit(s utilization) *Limit {
 			}
 		}
 		if lowest > 0 {
-			limits, shares = append(limits, lowest), append(shares, w.throughput/lowest)
+			limits = append(limits, lowest)
 		}
 	}
 	for i := range l.Bounds {
@@ -40,7 +39,10 @@ func (e *measurements) limit(s utilization) *Limit {
 	slices.SortStableFunc(l.Bounds, func(a, b LimitBound) int {
 		return cmp.Compare(a.Throughput, b.Throughput)
 	})
-	l.Throughput, l.Share = record.Median(limits), record.Median(shares)
+	l.Throughput = record.Median(limits)
+	if l.Throughput > 0 {
+		l.Share = l.Measured / l.Throughput
+	}
 	return l
 }
 
