@@ -59,14 +59,14 @@ func TestScaleOfHosts(t *testing.T) {
 	var ring, revision string
 	for lines := json.NewDecoder(bytes.NewReader(file)); ; {
 		var c agentCost
-		if err := lines.Decode(&c); errors.Is(err, io.EOF) {
+		err := lines.Decode(&c)
+		if errors.Is(err, io.EOF) {
 			break
-		} else {
-			require.NoError(t, err)
 		}
+		require.NoError(t, err)
 		if revision = c.Revision; c.Ring {
-			ring = fmt.Sprintf("With a ring, `--traffic matrix:FILE`, %d ranks are sent %s.", c.Agents,
-				bytesOf(c.sent()))
+			ring = fmt.Sprintf("With a ring, `--traffic matrix:FILE`, %d ranks are sent %s.",
+				c.Agents, bytesOf(c.sent()))
 			continue
 		}
 		for i, cell := range []string{fmt.Sprint(c.Agents),

@@ -78,6 +78,14 @@ func (c *Config) Threads(rank int) (daemons, clients int) {
 // TotalKeys returns the number of distinct keys of all serving ranks.
 func (c *Config) TotalKeys() int { return c.Keys * c.ServingRanks() }
 
+// StoredKeys returns the number of entries that the stores of all serving ranks are filled with.
+func (c *Config) StoredKeys() int {
+	if c.Service != ServiceStore {
+		return 0
+	}
+	return c.TotalKeys()
+}
+
 // TotalClients returns the number of clients of all calling ranks.
 func (c *Config) TotalClients() int { return c.Clients * c.CallingRanks() }
 

@@ -115,6 +115,11 @@ func TestExpected(t *testing.T) {
 	windows := 2 * time.Duration(list[0].Config.Repeats) * time.Duration(list[0].Config.Duration)
 	bare := e.Expected(list)
 	require.Greater(t, bare, windows)
+	echo := jobs("echo")
+	echo[0].Config.Service = config.ServiceEcho
+	small := e.Expected(echo)
+	echo[0].Config.ValueSize = config.FixedSize(64 << 20)
+	require.Equal(t, small, e.Expected(echo), "an echo fills no store")
 	e.Beside = runner.Beside{}
 	without := e.Expected(list)
 	require.Greater(t, without, bare, "overhead and floors")

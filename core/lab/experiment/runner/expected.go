@@ -41,7 +41,7 @@ func Start(ranks int) time.Duration { return launchBase + time.Duration(ranks)*r
 
 // Expected returns about how long a run takes. declared is what its transport says of itself.
 func Expected(c config.Config, declared *transport.Info, b Beside) time.Duration {
-	fill := float64(c.TotalKeys()) * (c.ValueSize.Mean() + 64) / usualFill
+	fill := float64(c.StoredKeys()) * (c.ValueSize.Mean() + 64) / usualFill
 	launch := Start(c.Ranks) +
 		time.Duration(fill*float64(time.Second)) + min(time.Duration(c.Warmup), steadyTime)
 	window := windowTime(c, b)

@@ -146,10 +146,6 @@ func memoryNeeds(cfg config.Config, needs transport.Needs) []need {
 	message := float64(cfg.LargestMessage())
 	calls, _ := cfg.Requests()
 	requests := float64(calls) * message
-	stored := cfg.TotalKeys()
-	if cfg.Service != config.ServiceStore {
-		stored = 0
-	}
 	workers, connections := daemons+clients, daemons*clients
 	if cfg.Proxied() {
 		workers, connections = daemons, daemons*float64(cfg.Ranks-1)
@@ -157,7 +153,7 @@ func memoryNeeds(cfg config.Config, needs transport.Needs) []need {
 	return []need{
 		{"ranks", float64(cfg.Ranks)*processMemory + (daemons+clients)*threadMemory +
 			workers*float64(needs.WorkerMemory) + connections*connectionMemory},
-		{"keys", float64(stored) * message}, // unused slots have no pages
+		{"keys", float64(cfg.StoredKeys()) * message}, // unused slots have no pages
 		{"in-flight", clients * (requests + min(requests, nullRequests) +
 			float64(callCopies*cfg.InFlight)*message)},
 	}

@@ -352,7 +352,7 @@ func (b *bench) prepareTimeout() time.Duration {
 	value := b.cfg.ValueSize.Mean() + 64
 	const copies = 4 // a payload's, of both sides
 	buffers := copies * float64(b.cfg.InFlight) * float64(b.cfg.Clients) * float64(len(b.plans))
-	seconds := min(value*(float64(b.cfg.TotalKeys())+buffers)/fillRate, 1e9)
+	seconds := min(value*(float64(b.cfg.StoredKeys())+buffers)/fillRate, 1e9)
 	return b.startTimeout() + time.Duration(len(b.plans))*launchTime +
 		time.Duration(seconds*float64(time.Second))
 }
