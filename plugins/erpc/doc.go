@@ -62,6 +62,10 @@
 //     next response packet. If the client awaits no other response, the port receives the packet
 //     in the slot's buffer (worker.responseTarget); else reassemble copies it there.
 //
+// A posted payload is free when Post returns. The copy of a request is kept until its response is
+// complete, and that of a response until the slot's next request arrives, because either may have
+// to be sent again. The payload of an event is valid until the next Poll.
+//
 // worker.Poll also runs the timers: sendDue (wheel.go) sends held packets that are due; scan
 // (worker_datapath.go) retransmits (checkTimeout, loss_datapath.go), repeats handshakes
 // (handshake.go) and collects peers that the heartbeat declared dead (heartbeat.go).

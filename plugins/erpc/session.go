@@ -16,7 +16,7 @@ import (
 type session struct {
 	id           transport.PeerID
 	state        sessionState
-	localNumber  uint16 // index in worker.sessions
+	localNumber  uint16 // index in worker.sessions; packets carry firstNumber plus this
 	localKey     uint32 // of the checksum of arriving packets
 	localFirst   uint32 // number of this side's first request
 	nonce        uint64 // of the peer's worker
@@ -26,7 +26,7 @@ type session struct {
 	watch        *watch
 
 	// Known from the handshake.
-	remoteNumber uint16 // in packets to the peer
+	remoteNumber uint16 // in packets to the peer: its firstNumber plus its localNumber
 	remoteKey    uint32 // of the checksum of packets to the peer
 
 	helloAt         int64 // when to send the next hello

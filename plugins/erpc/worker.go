@@ -39,8 +39,8 @@ type worker struct {
 	packets     []datagram.Packet // of the last Receive
 	nextPacket  int               // first of packets that Poll has not handled
 	packetCount int
-	unflushed   int // packets sent since the last flush of the port
-	longest     int // short message among them
+	unflushed   int // packets sent since worker.flush last ran
+	longest     int // bytes of the longest short message among them
 	padTo       int // bytes of short messages in this batch; see pad
 	head        [headerSize]byte
 	wheel       *wheel

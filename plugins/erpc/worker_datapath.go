@@ -120,7 +120,7 @@ func (w *worker) receive(packet *datagram.Packet, e *transport.Event, now int64)
 		return false
 	}
 	h := parse(packet.Data)
-	if packet.Body != nil && h.kind != kindResponse { // the response will overwrite Body
+	if packet.Body != nil && h.kind != kindResponse { // the next packet may overwrite Body
 		packet.Join()
 	}
 	if h.session == noSession {

@@ -21,9 +21,12 @@
 // # A call of 1 MiB, from Post to the event
 //
 // The words, from large to small: a message is a call or a reply. Messages follow each other in a
-// stream of bytes. The stream is cut into requests of 512 KiB (option request), of which up to 16
-// are under way. A request is cut into chunks (option chunk, the same size by default), and a chunk
-// is sent over one lane. A chunk arrives in pages of 4 KiB.
+// stream of bytes. The stream is cut into requests of 512 KiB (option request), of which up to 12
+// are sent and not yet freed (option send-window). A request is cut into chunks (option chunk, the
+// same size by default), and a chunk is sent over one lane. A chunk arrives in pages of 4 KiB.
+//
+// A receive is the receiver's room for one request. Posting it sends the sender a credit, which
+// allows that request. A receiver posts 16 (option receive-window) when it connects.
 //
 // The client, file by file:
 //
@@ -44,7 +47,9 @@
 //  6. conn/lane_datapath.go: polling.send sends the tasks; with the option threads, helpers do
 //     (conn/helper_datapath.go).
 //
-// Post runs steps 4 to 6 for a lent payload, and Flush for all others.
+// Post runs step 4, and for a lent payload steps 5 and 6, too; for others Flush runs them. What the
+// windows or the sockets then hold back leaves with later Polls, each of which cuts, assigns and
+// sends again.
 //
 // The server:
 //
@@ -54,16 +59,19 @@
 //     comes on which lane.
 //  9. conn/receiver_datapath.go: receiveChunks reserves pages for the requests.
 //  10. conn/lane_datapath.go: polling.receive reads the lanes into the pages.
-//  11. conn/receiver_datapath.go: launch starts to unpack a complete request to the destination
-//     ring, directly behind the previous one, and collect asks whether that is done. Refill
-//     consumes the request: it frees the pages and posts a new receive. The credit for that leaves
-//     with the next send.
+//  11. conn/receiver_datapath.go: launch starts to unpack a complete request to the next slot of
+//     the destination ring, and collect asks whether that is done. Full requests fill their
+//     slots, so a message of several is contiguous. Refill consumes the request: it frees the
+//     pages and posts a new receive. The credit for that leaves with the next send.
 //  12. messages_datapath.go: deliver makes an event of the message once all of it is consumed. The
 //     payload lies in the destination ring until the next Poll.
 //
 // A long reply takes the same steps in the other direction; that of a write is short, and follows
 // its record. The client frees a request once the server has all of it: TCP has acknowledged it, or
 // the server has sent the credit for the request one window later (Sender.FreeOldest).
+//
+// A posted payload is free when Post returns, its place in the staging ring when the request is
+// freed, bounce pages when the request is consumed, and the destination at the next Poll.
 //
 // # Modes
 //

@@ -60,8 +60,8 @@ type peer struct {
 	staging []byte       // the ring of conn.Out
 	copies  deviceCopies // to staging, in mode gpu with send-memory=device
 
-	calls    calltable.Calls
-	requests calltable.Requests
+	calls    calltable.Calls    // that this side made
+	requests calltable.Requests // calls of the peer to answer; package conn has others
 	isDirty  bool
 	readable bool
 }

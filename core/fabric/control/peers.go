@@ -76,7 +76,7 @@ func (t *Peers[P, Nonce]) Admit(op *transport.Op) *P {
 	return t.gates[op.Peer].peer
 }
 
-// Refusal returns the error with which Post refuses an op that was not admitted. For an
+// Refusal returns the error with which Post refuses an op that was not admitted. For a
 // connected peer it does not allocate.
 func (t *Peers[P, Nonce]) Refusal(name Name, op *transport.Op) error {
 	switch {

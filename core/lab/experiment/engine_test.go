@@ -117,9 +117,12 @@ func TestExpected(t *testing.T) {
 	require.Greater(t, bare, windows)
 	echo := jobs("echo")
 	echo[0].Config.Service = config.ServiceEcho
-	small := e.Expected(echo)
 	echo[0].Config.ValueSize = config.FixedSize(64 << 20)
-	require.Equal(t, small, e.Expected(echo), "an echo fills no store")
+	few := e.Expected(echo)
+	echo[0].Config.Keys *= 100
+	require.Equal(t, few, e.Expected(echo), "an echo fills no store")
+	echo[0].Config.Clients = 100
+	require.Greater(t, e.Expected(echo), few)
 	e.Beside = runner.Beside{}
 	without := e.Expected(list)
 	require.Greater(t, without, bare, "overhead and floors")

@@ -2,8 +2,9 @@ package client
 
 import "transportbench/core/transport"
 
-// burstLoop is a drawnLoop that begins an iteration only when the last response of the one before
-// has arrived, so that each is timed with nothing else in flight.
+// burstLoop is a drawnLoop for hand-offs. An iteration here is one of the load (iterations.go), not
+// a pass of run. It begins only when the last response of the one before has arrived, so that each
+// is timed with nothing else in flight.
 type burstLoop struct {
 	*drawnLoop
 	held int // calls in flight since Client.counted
@@ -18,7 +19,8 @@ func (l *burstLoop) begin(now uint64) error {
 	return err
 }
 
-// complete is Client.complete. The calls of the next iteration are posted by the next step.
+// complete is Client.complete. It also issues the calls of the next iteration of the load, which the
+// next pass of run posts.
 func (l *burstLoop) complete(c *Client, events []transport.Event, now uint64) {
 	completeEach(c, events, now)
 	c.counts.inFlight += uint64(l.held) * (now - c.counted)

@@ -319,7 +319,7 @@ func (c *Client) Close() error {
 	return err
 }
 
-// rewind returns to the begin of a trace. Calls of the last window without an answer get the
+// rewind returns to the start of a trace. Calls of the last window without an answer get the
 // requests that follow those of the other calls.
 func (c *Client) rewind() error {
 	if err := c.stream.Rewind(); err != nil {

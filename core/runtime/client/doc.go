@@ -1,6 +1,7 @@
 // Package client is the measured client: one thread, or one of several on a thread, that keeps
 // calls in flight over a worker, verifies the responses and records latencies.
 //
+// window.go runs a window, from settling to draining, and has the contract of the loops, callLoop.
 // A [Client] has one of these loops, which is chosen when it is made:
 //
 //   - repeated_datapath.go: a closed loop that draws its requests once and repeats them in order

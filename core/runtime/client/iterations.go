@@ -11,8 +11,8 @@ import (
 // several calls in flight, iterations overlap and end in any order.
 type iterations struct {
 	length int32 // operations of an iteration
-	first  int32 // responses of its first part
-	among  int32 // its operations, of which these are the responses
+	first  int32 // responses that end its first part
+	among  int32 // the first operations of it, whose responses count towards first
 	// of has, by call, twice the index in open of its iteration, plus 1 in the first part; or
 	// noIteration.
 	of      []uint32

@@ -13,7 +13,8 @@ type openTimes struct {
 	response  [record.Steps]*loop.Timing
 	lag       *loop.Timing
 	scheduled uint64
-	// By call, in ticks: when it was due, and how late it was issued.
+	// By call, in ticks: when it was due, and how late it was issued, counted from when it was due
+	// or, if that is later, from when the client had room for it.
 	intended, late []uint64
 }
 

@@ -39,15 +39,15 @@ func (l *repeatedLoop) run(s *loop.State, n int) error {
 		c.idle.Busy()
 		events, now := c.events[:found], c.clock.Now()
 		c.Gaps.Look(now)
-		waiting, done := l.waiting, 0
-		if waiting == 0 && !c.eachCall {
+		burned, done := l.waiting, 0
+		if burned == 0 && !c.eachCall {
 			done = l.replace(events, now)
 		}
 		if done < found || c.inFlight < c.config.InFlight {
 			if err := c.accept(events[done:], now); err != nil {
 				return err
 			}
-			if waiting, err = l.issue(now, waiting); err != nil {
+			if burned, err = l.issue(now, burned); err != nil {
 				return err
 			}
 		}
@@ -55,7 +55,7 @@ func (l *repeatedLoop) run(s *loop.State, n int) error {
 			c.stages.beforePost(now)
 		}
 		if l.waiting > 0 {
-			c.burner.spend(l.waiting - waiting)
+			c.burner.spend(l.waiting - burned)
 			if err := l.post(); err != nil {
 				return err
 			}
@@ -74,7 +74,8 @@ func (l *repeatedLoop) run(s *loop.State, n int) error {
 
 // replace ends the calls that events answer and issues the next ones in their place. It stops at an
 // event that is not the response to a call in flight, if the next call is not free after a whole
-// pass, and after the last of the calls. It returns the number of events that it handled.
+// pass, and after the last of the calls. It returns the number of events that it handled. The number
+// of calls in flight stays as it is.
 func (l *repeatedLoop) replace(events []transport.Event, now uint64) (n int) {
 	c, calls, first := l.client, l.client.calls, l.order.cursor
 	for n < len(events) {

@@ -12,7 +12,8 @@ func (c *Client) buffer(index int) []byte {
 	return c.buffers[at : at+c.stride : at+c.stride]
 }
 
-// prepare draws and encodes the next request of a call, and queues the call unless it is replayed.
+// prepare draws and encodes the next request of a call, and queues the call unless the client
+// repeats its requests.
 func (c *Client) prepare(index int) {
 	call, request := &c.calls[index], &c.requests[index]
 	r := &c.request

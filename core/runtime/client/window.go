@@ -20,8 +20,9 @@ type callLoop interface {
 	//
 	// An iteration polls once and handles the events: it ends the calls that they answer, issues
 	// others, posts those, and only then verifies the responses, so that the harness works while
-	// the transport does. If it finds responses it reads the clock once: that is when the calls
-	// that they answer ended, and when the next ones started.
+	// the transport does. The clock is read once after a poll that found responses, and in an
+	// open loop after every poll: that is when the calls that were answered ended, and when the
+	// next ones started.
 	run(s *loop.State, n int) error
 	// takeBack withdraws the calls that the worker has not taken. They will be issued next.
 	takeBack()

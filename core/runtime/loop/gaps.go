@@ -29,15 +29,15 @@ const (
 	ordinaryShare = 0.25
 	// keptGaps is the number of gaps of a window that are recorded one by one.
 	keptGaps = 8
-	// A loop looks at the clock at shortest once in lookEvery iterations, and more often if these
+	// A loop looks at the clock at least once in lookEvery iterations, and more often if these
 	// take longer than lookWithin. Looks cost less than half a nanosecond per iteration.
 	lookEvery  = 32
 	lookWithin = 4 * time.Microsecond
 )
 
-// GapWatch finds the gaps between the iterations of a loop. The loop calls beginIteration in each,
-// and look if it has read the clock anyway. Time that the loop gives away,
-// for example by parking, is not a gap: restart and parked leave it out.
+// GapWatch finds the gaps between the iterations of a loop. The loop calls BeginIteration in each,
+// and Look if it has read the clock anyway. Time that the loop gives away, for example by parking,
+// is not a gap: Restart and parked leave it out.
 type GapWatch struct {
 	left   uint32 // iterations until the next look
 	stride uint32

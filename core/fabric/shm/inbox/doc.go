@@ -54,9 +54,9 @@
 //  2. Client: worker.Flush calls [ring.Producer.Publish], which only Lamport needs: with the other
 //     algorithms the call is visible already. If the ring is armed, Flush then notifies the server.
 //  3. Server: worker.Poll goes through its active rings, or straight to the only one. It calls
-//     [ring.Consumer.Drain] until the ring is empty or the events are full, and returns the call as
-//     an EventRequest with the same token. The payload is not copied: it lies in the ring until the
-//     ring is polled again.
+//     [ring.Consumer.Drain] once for each, which takes messages until the ring is empty or the
+//     events are full. The call becomes an EventRequest with the same token. The payload is not
+//     copied: it lies in the ring until the ring is polled again.
 //  4. Server: the runtime serves the request and posts the reply under that token. Steps 1
 //     and 2 repeat in the other direction: the reply goes into the server's ring in the
 //     client's inbox.

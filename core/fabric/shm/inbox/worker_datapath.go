@@ -179,10 +179,10 @@ func (w *worker) pollAll(events []transport.Event) (int, error) {
 	if w.first++; w.first >= len(w.active) {
 		w.first = 0
 	}
+	w.counts.polled += uint64(n)
 	if w.lost.Len() > 0 {
 		n += w.lost.Report(events[n:])
 	}
-	w.counts.polled += uint64(n)
 	// While a single ring is active, the next Polls need nothing of this.
 	if len(w.active) == 1 && w.settings.hotRings > 0 && w.lost.Len() == 0 &&
 		!w.active[0].closing && !w.active[0].peer.lost {

@@ -76,8 +76,8 @@ type calls struct {
 	// copies holds the inline payloads that were handed out, by slot, because the other
 	// side may overwrite the slot while they are in use.
 	copies [][CallInlineSize]byte
-	copied uint64 // payloads that get copied there
-	bytes  uint64 // of them
+	copied uint64 // inline payloads that the method get has copied to copies
+	bytes  uint64 // of these payloads
 }
 
 func newCalls(b []byte, g CallGeometry) (calls, error) {

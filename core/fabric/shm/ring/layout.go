@@ -52,6 +52,7 @@ func ParseAlgorithm(name string) (Algorithm, error) {
 // The layout of a ring, in bytes from its start. Words that different sides write are
 // two cache lines apart, because processors prefetch adjacent lines in pairs.
 const (
+	// lineSize keeps words apart. Elsewhere a line is one cache line, of 64 bytes.
 	lineSize = 128
 
 	tailOffset  = 0 * lineSize // Lamport: lines published; written by the producer
@@ -151,8 +152,8 @@ func (g Geometry) lines() int { return g.Slots * g.SlotSize() / SlotSize }
 // InlineSize returns the longest payload that fits into a slot, in bytes.
 func (g Geometry) InlineSize() int { return g.SlotSize() - payloadOffset }
 
-// SlotOffset returns where the slot of a message begins, in bytes from the start of the ring. The
-// first message has position 0.
+// SlotOffset returns where the slot of a message begins, in bytes from the start of the ring. Here a
+// position counts messages, from 0; inside the package it counts lines (see side).
 func (g Geometry) SlotOffset(position uint64) int {
 	return slotsOffset + int(position&uint64(g.Slots-1))*g.SlotSize()
 }

@@ -20,11 +20,15 @@ type Beside struct {
 
 // What a launch takes besides warm-up and windows: to start, prepare and connect the ranks, to
 // close them and to check and store the result. The committed results of v0.8.0 have 65 ms for two
-// ranks. usualFill is the rate, in B/s, of filling a store.
+// ranks. A client has a thread and connections to start, too. usualFill is the rate, in B/s, of
+// filling a store. A window with its probes takes longer by the time to fill largeMoves messages:
+// buffers get their pages, and a probe moves each message several times.
 const (
 	launchBase = 45 * time.Millisecond
 	rankTime   = 10 * time.Millisecond
+	clientTime = 10 * time.Millisecond
 	usualFill  = 1 << 30
+	largeMoves = 80
 )
 
 // steadyTime is about when a warm-up is steady and ends: after steadyRounds of progress, some of
@@ -42,9 +46,10 @@ func Start(ranks int) time.Duration { return launchBase + time.Duration(ranks)*r
 // Expected returns about how long a run takes. declared is what its transport says of itself.
 func Expected(c config.Config, declared *transport.Info, b Beside) time.Duration {
 	fill := float64(c.StoredKeys()) * (c.ValueSize.Mean() + 64) / usualFill
-	launch := Start(c.Ranks) +
+	launch := Start(c.Ranks) + time.Duration(c.TotalClients()-1)*clientTime +
 		time.Duration(fill*float64(time.Second)) + min(time.Duration(c.Warmup), steadyTime)
-	window := windowTime(c, b)
+	window := windowTime(c, b) +
+		time.Duration(largeMoves*c.ValueSize.Mean()/usualFill*float64(time.Second))
 	if b.Witness {
 		find, reading := witness.Expected(declared.References,
 			witnessLoad(c, c.Options[declared.Roles.Address]))

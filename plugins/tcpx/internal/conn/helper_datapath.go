@@ -50,7 +50,7 @@ func (h *helper) send(s *handoff) (bool, error) {
 			h.counts[sock.Others] += h.owner.Notify()
 		}
 	}
-	if s.sending.order == s.toSend.Load() { // pairs with the store in assigned
+	if s.sending.order == s.toSend.Load() { // pairs with the store in helpers.handOver
 		return false, nil
 	}
 	order := s.sendOrders[s.sending.order%laneTasks]
@@ -63,13 +63,13 @@ func (h *helper) send(s *handoff) (bool, error) {
 		return false, err
 	}
 	s.sending.advance(n, len(order))
-	s.sent.Store(s.sent.Load() + uint64(n)) // pairs with the load in send
+	s.sent.Store(s.sent.Load() + uint64(n)) // pairs with the load in helpers.send
 	return true, nil
 }
 
 // receive receives what has come for the oldest order.
 func (h *helper) receive(s *handoff) (bool, error) {
-	if s.receiving.order == s.toReceive.Load() { // pairs with the store in handReceives
+	if s.receiving.order == s.toReceive.Load() { // pairs with the store in helpers.handReceives
 		return false, nil
 	}
 	o := s.receiveOrders.At(s.receiving.order)
@@ -89,7 +89,7 @@ func (h *helper) receive(s *handoff) (bool, error) {
 		return false, err
 	}
 	s.receiving.advance(n, o.size)
-	s.received.Store(s.received.Load() + uint64(n)) // pairs with the load in bookReceived
+	s.received.Store(s.received.Load() + uint64(n)) // pairs with the load in helpers.bookReceived
 	return true, nil
 }
 

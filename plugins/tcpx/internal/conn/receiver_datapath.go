@@ -6,8 +6,8 @@ import (
 	"transportbench/plugins/tcpx/internal/bounce"
 )
 
-// Receiver is the stream from the peer. It arrives in requests, which are unpacked one behind the
-// other into a destination ring.
+// Receiver is the stream from the peer. It arrives in requests, each of which is unpacked to the
+// next slot of a destination ring. A full request fills its slot.
 //
 // A receive is room for one request. Posting it gives the peer a credit to send that request.
 // Number n has index n%16 on the wire. Those in the queue requests form four groups, oldest first:

@@ -24,7 +24,7 @@ type Sender struct {
 	flushed uint64 // position up to which the stream is to be sent
 	cut     uint64 // position up to which it is cut into requests
 	acked   uint64 // position up to which the peer has it
-	first   uint64 // position that is at the begin of the staging ring
+	first   uint64 // position that is at the start of the staging ring
 
 	// borrowed is memory of the caller of Write that holds the stream from position borrowedAt on;
 	// nil outside of Write. The staging ring holds what is before.
@@ -73,8 +73,8 @@ func newSender(c *Conn) Sender {
 }
 
 // PostSend posts a request with the stream's bytes from position at. They are in source, except for
-// borrowed ones, which are copied there before Write returns. The memory must not change until the
-// request is freed.
+// borrowed ones: Write copies those that the sockets did not take to source before it returns. The
+// memory must not change until the request is freed.
 func (s *Sender) PostSend(source []byte, at, tag uint64) error {
 	c, size := s.conn, len(source)
 	switch {
