@@ -4,7 +4,6 @@ package doctest
 // those of one revision, as results/README.md records them.
 const (
 	machine = "results/v0.9.0/amd-epyc-2core-vm"
-	older   = "results/v0.8.0/intel-xeon-2core-vm"
 
 	// Standard is the set of `transportbench bench`.
 	Standard = machine
@@ -15,7 +14,7 @@ const (
 	// Hosts has what scripts/bench-hosts.sh prints.
 	Hosts = machine + "/hosts.jsonl"
 	// Curves is the set of `transportbench sweep curves`.
-	Curves = older + "/curves"
+	Curves = machine + "/curves"
 	// Peers is the set of `make bench-peers`.
-	Peers = older + "/peers"
+	Peers = machine + "/peers"
 )
