@@ -68,7 +68,7 @@ func TestCalibrate(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", state)
 	c := &clitest.Command{T: t}
 	require.Zero(t, calibrate(c, "--dry-run"), c.Stderr)
-	require.Regexp(t, `(?m)^self +3 +2000 +6000 +14m27s$`, c.Stdout)
+	require.Regexp(t, `(?m)^self +3 +2000 +6000 +14m26s$`, c.Stdout)
 	require.Contains(t, c.Stdout, "10,143 process starts, about ")
 	require.Zero(t, calibrate(c, "--dry-run", "--json"), c.Stderr)
 	var plan struct {
