@@ -36,8 +36,8 @@ func (w *worker) pump(p *session, now int64) {
 }
 
 // transmit sends a client's packet: a packet of the request, or an RFR for one of the response. If
-// the device has no room the packet waits in the wheel for one bucket. If the wheel is full, too, it
-// is lost, and the timeout sends it again.
+// the device has no room the packet waits in the wheel for one bucket. If the wheel is full, too,
+// it is lost, and the timeout sends it again.
 func (w *worker) transmit(s *clientSlot, number int, now int64) {
 	s.sentAt[number%len(s.sentAt)] = now
 	s.lastProgress = now // a packet that waited in the wheel is not late

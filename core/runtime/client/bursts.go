@@ -19,8 +19,8 @@ func (l *burstLoop) begin(now uint64) error {
 	return err
 }
 
-// complete is Client.complete. It also issues the calls of the next iteration of the load, which the
-// next pass of run posts.
+// complete is Client.complete. It also issues the calls of the next iteration of the load, which
+// the next pass of run posts.
 func (l *burstLoop) complete(c *Client, events []transport.Event, now uint64) {
 	completeEach(c, events, now)
 	c.counts.inFlight += uint64(l.held) * (now - c.counted)

@@ -74,8 +74,8 @@ func (l *repeatedLoop) run(s *loop.State, n int) error {
 
 // replace ends the calls that events answer and issues the next ones in their place. It stops at an
 // event that is not the response to a call in flight, if the next call is not free after a whole
-// pass, and after the last of the calls. It returns the number of events that it handled. The number
-// of calls in flight stays as it is.
+// pass, and after the last of the calls. It returns the number of events that it handled. The
+// number of calls in flight stays as it is.
 func (l *repeatedLoop) replace(events []transport.Event, now uint64) (n int) {
 	c, calls, first := l.client, l.client.calls, l.order.cursor
 	for n < len(events) {

@@ -152,8 +152,8 @@ func (g Geometry) lines() int { return g.Slots * g.SlotSize() / SlotSize }
 // InlineSize returns the longest payload that fits into a slot, in bytes.
 func (g Geometry) InlineSize() int { return g.SlotSize() - payloadOffset }
 
-// SlotOffset returns where the slot of a message begins, in bytes from the start of the ring. Here a
-// position counts messages, from 0; inside the package it counts lines (see side).
+// SlotOffset returns where the slot of a message begins, in bytes from the start of the ring. Here
+// a position counts messages, from 0; inside the package it counts lines (see side).
 func (g Geometry) SlotOffset(position uint64) int {
 	return slotsOffset + int(position&uint64(g.Slots-1))*g.SlotSize()
 }

@@ -110,8 +110,8 @@ func (d *polling) sendOn(l *lane) (int, error) {
 	return n, err
 }
 
-// maxReceived bounds what one call of polling.receive takes. What has come is then unpacked while it is in the
-// caches, and its pages are used again.
+// maxReceived bounds what one call of polling.receive takes. What has come is then unpacked while
+// it is in the caches, and its pages are used again.
 const maxReceived = 512 << 10
 
 // receive receives for the oldest requests first.
@@ -150,8 +150,8 @@ func (d *polling) oldest(without int) (best *lane) {
 	return best
 }
 
-// receiveOn receives what has come of a lane's oldest chunk. The first bytes fill up the page of the
-// chunk's last fragment; the others become new fragments.
+// receiveOn receives what has come of a lane's oldest chunk. The first bytes fill up the page of
+// the chunk's last fragment; the others become new fragments.
 func (d *polling) receiveOn(l *lane) (n int, err error) {
 	in, t := &d.conn.In, l.expected.Head()
 	r := in.requests.At(t.number)
