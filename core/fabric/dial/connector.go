@@ -243,7 +243,7 @@ func (c *Connector[T, P]) Interests(list []unix.PollFd, timeout time.Duration) (
 	return list, arrivals, timeout
 }
 
-// Probe implements [transport.Prober] over a socket of its own with the settings of the others.
+// Probe implements [transport.Prober]. It opens a socket with the settings of the connections.
 // Connections that are not up yet make no progress until it returns.
 func (c *Connector[T, P]) Probe(ctx context.Context, id transport.PeerID, probe transport.Probe) (
 	transport.Floor, error) {

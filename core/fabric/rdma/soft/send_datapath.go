@@ -52,9 +52,9 @@ func (q *queuePair) PostSend(requests []rdma.SendRequest) (int, error) {
 	return len(requests), nil
 }
 
-// WriteInline implements [rdma.InlineWriter]. It takes a request if its immediate fits 16 signed
-// bits, and if it writes to the same region as the last WRITE whose payload the receiver copies,
-// less than 32 KiB away from that. It sends this distance instead of key and address.
+// WriteInline implements [rdma.InlineWriter]. It takes a request whose immediate fits 16 signed
+// bits and which writes less than 32 KiB away from the last WRITE that the receiver copies, in the
+// same region. It sends this distance instead of key and address.
 func (q *queuePair) WriteInline(id, local uint64, length uint32, remote uint64,
 	remoteKey, immediate uint32) bool {
 	distance := int64(remote - q.sentTo.address)

@@ -26,8 +26,8 @@
 //
 // # A call, step by step
 //
-// Both sides connect first. Connect (worker.go) maps the peer's inbox and claims a free region of
-// that: it stores the nonce of its own inbox there (inbox.go).
+// Both sides connect first. Connect (worker.go) maps the peer's inbox and claims a free region in
+// it by storing the nonce of its own inbox there (inbox.go).
 //
 // With one call in flight, there is one call slot: a cache line that goes back and forth. Each
 // message increments its state, which is odd for a call and even for a reply, so both sides know

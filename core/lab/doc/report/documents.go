@@ -7,8 +7,8 @@ import (
 	"transportbench/core/lab/doc/findings"
 )
 
-// documents compares the sets with the documents whose published figures they have: tables with our
-// figures and the published ones.
+// documents returns the tables of each set that reproduces a document: our figures beside the
+// published ones.
 func (b *builder) documents() (list []template.HTML, err error) {
 	for _, s := range b.sets {
 		for _, d := range b.Documents {

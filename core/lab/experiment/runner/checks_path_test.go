@@ -158,7 +158,7 @@ func TestPathPasses(t *testing.T) {
 			statePath(e, transport.Path{Carrier: transport.MediumVerbs, Device: "rxe0"},
 				packets(40_000))
 		}, "verbs over rxe0: "},
-		// A starved daemon counts only from the beginning of its own window.
+		// The window of a starved daemon begins late, and it counts only from then on.
 		"unix, a daemon that began late": {func(e *evidence) {
 			statePath(e, transport.Path{Carrier: transport.MediumUnix}, packets(0))
 			each(e, func(r *result.Repeat) { copyBytes(&r.Ranks[0].Daemons[0], 0.5, 190e6) })

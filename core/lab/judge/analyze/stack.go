@@ -114,8 +114,8 @@ func (b *stackBuilder) add(name string, c *set.Cell, metric string) {
 	b.Layers, b.last = append(b.Layers, l), now
 }
 
-// addPart adds the part of the transport that its microbenchmarks measure by itself, with one call
-// in flight or with several.
+// addPart adds the layer that a microbenchmark of the transport measures alone, with one call in
+// flight or with several.
 func (b *stackBuilder) addPart(lone bool, metric string) {
 	for i := range b.set.Cells {
 		c := &b.set.Cells[i]

@@ -417,8 +417,8 @@ func (c *Change) AddNote(note string) {
 	}
 }
 
-// withholdForStarts makes a change ambiguous if a side has several repeats of a process start: its
-// luck moves all of them, so they are not independent.
+// withholdForStarts makes a change ambiguous if a side has several repeats of one process start.
+// They are not independent, because they share the conditions of that start.
 func (c *Change) withholdForStarts(p pair) {
 	var sides []string
 	for _, side := range []struct {

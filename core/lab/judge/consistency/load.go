@@ -20,8 +20,8 @@ type load struct {
 }
 
 // loadOf returns the load of published figures, which have only some options. Without a topology,
-// all ranks call. Clients are per rank, and missing counts are 1. Options that cannot be parsed are
-// unknown, and the error names one of them.
+// all ranks call. Clients are per rank, and missing counts are 1. An option that cannot be parsed
+// counts as missing; if there are several, the error names one.
 func loadOf(options map[string]string) (load, error) {
 	c := config.Config{Topology: config.TopologyMeshDirect, Ranks: 1, Daemons: 1, Clients: 1,
 		RemoteShare: config.ByHash}

@@ -272,8 +272,8 @@ func (s Shown) Set(whole *set.Set) *set.Set {
 	return &in
 }
 
-// Results returns the results of a cell with only the repeats whose windows are shown. It returns
-// them as they are if the windows are not those of their repeats.
+// Results returns the results of a cell with only the repeats whose windows are shown. If the cell
+// does not have one window for each repeat, it returns all repeats.
 func (s Shown) Results(c *set.Cell, results []*result.Result) (list []*result.Result) {
 	repeats := 0
 	for _, r := range results {

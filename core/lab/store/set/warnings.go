@@ -127,7 +127,7 @@ func (d *disturbance) text() string {
 		high := d.high[of.check]
 		switch {
 		case !has:
-		case low < high:
+		case percent(low) != percent(high):
 			parts = append(parts, of.name+" "+percent(low)+" to "+percent(high))
 		default:
 			parts = append(parts, of.name+" "+percent(high))

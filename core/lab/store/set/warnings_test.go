@@ -50,6 +50,7 @@ func TestDisturbedMachineIsOneLine(t *testing.T) {
 			"tails include it", Cells: []string{"a", "b"}}, g.List()[1])
 	add("c", "mixed", 0.25)
 	add("c", "drift", -0.12)
+	add("c", "drift", 0.1201)
 	var names []string
 	for _, w := range g.List() {
 		names = append(names, w.Check)
