@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"transportbench/core/base/config"
@@ -102,24 +103,23 @@ type Thread struct {
 // IsDaemon reports whether t is the thread of a daemon.
 func (t Thread) IsDaemon() bool { return t.Client < 0 }
 
-func (t Thread) String() string {
+// InRank returns what t is in its rank, such as "daemon 0".
+func (t Thread) InRank() string {
 	if t.IsDaemon() {
-		return fmt.Sprintf("daemon %d of rank %d", t.Daemon, t.Rank)
+		return fmt.Sprint("daemon ", t.Daemon)
 	}
-	return fmt.Sprintf("client %d of rank %d", t.Client, t.Rank)
+	return fmt.Sprint("client ", t.Client)
 }
+
+func (t Thread) String() string { return fmt.Sprintf("%s of rank %d", t.InRank(), t.Rank) }
 
 // Name returns what the kernel calls the thread, for tools such as top and perf: "r1 client 0", or
 // "r1023 c1023" if that is too long.
 func (t Thread) Name() string {
-	kind, index := "client", t.Client
-	if t.IsDaemon() {
-		kind, index = "daemon", t.Daemon
-	}
-	name := fmt.Sprintf("r%d %s %d", t.Rank, kind, index)
+	name := fmt.Sprintf("r%d %s", t.Rank, t.InRank())
 	const longest = 15 // the kernel cuts longer ones
 	if len(name) > longest {
-		name = fmt.Sprintf("r%d %c%d", t.Rank, kind[0], index)
+		name = strings.NewReplacer("client ", "c", "daemon ", "d").Replace(name)
 	}
 	return name
 }

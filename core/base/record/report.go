@@ -320,6 +320,34 @@ type ThreadReport struct {
 	Counters map[string]uint64 `json:"counters,omitempty" bound:"<=1024,each<=exact"`
 }
 
+// Polling is what one polling thread recorded, of a client or of a daemon.
+type Polling struct {
+	Thread
+	*ThreadReport
+	Ops       uint64 // completed by the client, or requests at the daemon
+	ElapsedNS uint64
+	Transport []transport.Stat
+	Trace     *[]transport.Transfer
+}
+
+// Threads returns the polling threads of reports, by rank, daemons first.
+func Threads(reports []Report) (list []Polling) {
+	for i := range reports {
+		r := &reports[i]
+		for j := range r.Daemons {
+			d := &r.Daemons[j]
+			list = append(list, Polling{Thread{Rank: r.Rank, Daemon: j, Client: -1}, &d.Thread,
+				d.Requests, d.ElapsedNS, d.Transport, &d.Trace})
+		}
+		for j := range r.Clients {
+			c := &r.Clients[j]
+			list = append(list, Polling{Thread{Rank: r.Rank, Daemon: -1, Client: j}, &c.Thread,
+				c.Ops(), c.ElapsedNS, c.Transport, &c.Trace})
+		}
+	}
+	return list
+}
+
 // Gap is a time for which a loop made no progress. The counts are what the kernel and the Go
 // runtime counted for the thread, or for its process, since the gap before or the window's start.
 type Gap struct {

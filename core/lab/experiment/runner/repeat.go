@@ -161,21 +161,13 @@ func (b *bench) processorTime(rank int, share float64) string {
 // uses no processor then, so its share is the time without gaps, which are what stopped it.
 func (b *bench) minProcessor(ranks []record.Report) (rank int, share float64) {
 	share = 1
-	see := func(r int, t *record.ThreadReport, elapsed uint64) {
-		had := elapsed - min(elapsed, t.GapNS)
-		if b.plans[r].Idle != config.IdlePark {
+	for _, t := range record.Threads(ranks) {
+		had := t.ElapsedNS - min(t.ElapsedNS, t.GapNS)
+		if b.plans[t.Rank].Idle != config.IdlePark {
 			had = t.CPUNS
 		}
-		if t.CPUNS > 0 && elapsed > 0 && float64(had)/float64(elapsed) < share {
-			rank, share = r, float64(had)/float64(elapsed)
-		}
-	}
-	for i := range ranks {
-		for j := range ranks[i].Clients {
-			see(ranks[i].Rank, &ranks[i].Clients[j].Thread, ranks[i].Clients[j].ElapsedNS)
-		}
-		for j := range ranks[i].Daemons {
-			see(ranks[i].Rank, &ranks[i].Daemons[j].Thread, ranks[i].Daemons[j].ElapsedNS)
+		if t.CPUNS > 0 && t.ElapsedNS > 0 && float64(had)/float64(t.ElapsedNS) < share {
+			rank, share = t.Rank, float64(had)/float64(t.ElapsedNS)
 		}
 	}
 	return rank, share
@@ -258,18 +250,9 @@ const traced = 1000
 
 // takeTraces moves the traces out of reports.
 func takeTraces(reports []record.Report) (list []record.ThreadTrace) {
-	for i := range reports {
-		r := &reports[i]
-		for d := range r.Daemons {
-			list = append(list, record.ThreadTrace{Thread: record.Thread{Rank: r.Rank, Daemon: d,
-				Client: -1}, Transfers: r.Daemons[d].Trace})
-			r.Daemons[d].Trace = nil
-		}
-		for c := range r.Clients {
-			list = append(list, record.ThreadTrace{Thread: record.Thread{Rank: r.Rank, Daemon: -1,
-				Client: c}, Transfers: r.Clients[c].Trace})
-			r.Clients[c].Trace = nil
-		}
+	for _, t := range record.Threads(reports) {
+		list = append(list, record.ThreadTrace{Thread: t.Thread, Transfers: *t.Trace})
+		*t.Trace = nil
 	}
 	return list
 }

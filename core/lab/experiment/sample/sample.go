@@ -482,11 +482,8 @@ func totalOps(clients []record.ClientReport) uint64 {
 // cpuTime returns the processor time of all polling threads in nanoseconds.
 func cpuTime(repeat *result.Repeat) uint64 {
 	total := uint64(0)
-	for _, c := range repeat.Clients() {
-		total += c.Thread.CPUNS
-	}
-	for _, d := range repeat.Daemons() {
-		total += d.Thread.CPUNS
+	for _, t := range record.Threads(repeat.Ranks) {
+		total += t.CPUNS
 	}
 	return total
 }

@@ -62,19 +62,10 @@ func Stalls(ranks []record.Report, steal uint64, nothing bool) []result.Stall {
 // because the hosts' clocks began when they booted.
 func gapsOf(ranks []record.Report) []threadGap {
 	var list []threadGap
-	add := func(id record.Thread, t *record.ThreadReport) {
+	for _, t := range record.Threads(ranks) {
 		for _, g := range t.Gaps {
-			list = append(list, threadGap{Gap: g, rank: id.Rank, thread: id.String(),
+			list = append(list, threadGap{Gap: g, rank: t.Rank, thread: t.String(),
 				start: t.StartNS})
-		}
-	}
-	for i := range ranks {
-		r := &ranks[i]
-		for j := range r.Daemons {
-			add(record.Thread{Rank: r.Rank, Daemon: j, Client: -1}, &r.Daemons[j].Thread)
-		}
-		for j := range r.Clients {
-			add(record.Thread{Rank: r.Rank, Daemon: -1, Client: j}, &r.Clients[j].Thread)
 		}
 	}
 	return list

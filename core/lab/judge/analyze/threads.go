@@ -1,8 +1,6 @@
 package analyze
 
 import (
-	"fmt"
-
 	"transportbench/core/base/record"
 	"transportbench/core/lab/store/result"
 )
@@ -16,32 +14,23 @@ func (e *measurements) threads() []ThreadEvents {
 		software     map[string]uint64
 	}
 	var list []*sum
-	known := map[string]*sum{}
-	add := func(r int, name string, ops, elapsed uint64, t record.ThreadReport) {
-		key := fmt.Sprint(r, name)
-		s := known[key]
-		if s == nil {
-			s = &sum{ThreadEvents: ThreadEvents{Rank: r, Thread: name},
-				counters: map[string]uint64{}, software: map[string]uint64{}}
-			known[key] = s
-			list = append(list, s)
-		}
-		s.ops += ops
-		s.elapsed += elapsed
-		for event, n := range t.Counters {
-			s.counters[event] += n
-		}
-		for event, n := range t.Software() {
-			s.software[event] += n
-		}
-	}
+	known := map[record.Thread]*sum{}
 	for i := range e.repeats {
-		for _, report := range e.repeats[i].Ranks {
-			for j, d := range report.Daemons {
-				add(report.Rank, fmt.Sprintf("daemon %d", j), d.Requests, d.ElapsedNS, d.Thread)
+		for _, t := range record.Threads(e.repeats[i].Ranks) {
+			s := known[t.Thread]
+			if s == nil {
+				s = &sum{ThreadEvents: ThreadEvents{Rank: t.Rank, Thread: t.InRank()},
+					counters: map[string]uint64{}, software: map[string]uint64{}}
+				known[t.Thread] = s
+				list = append(list, s)
 			}
-			for j, c := range report.Clients {
-				add(report.Rank, fmt.Sprintf("client %d", j), c.Ops(), c.ElapsedNS, c.Thread)
+			s.ops += t.Ops
+			s.elapsed += t.ElapsedNS
+			for event, n := range t.Counters {
+				s.counters[event] += n
+			}
+			for event, n := range t.Software() {
+				s.software[event] += n
 			}
 		}
 	}

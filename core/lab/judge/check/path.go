@@ -205,10 +205,13 @@ func (w *pathWindow) count(r *result.Repeat) {
 		if d.Proxy != nil {
 			here, there = here+float64(d.Proxy.FromClients), there+float64(d.Proxy.Remote)
 		}
-		kernel += kernelBytes(d.Transport)
 	}
-	for _, c := range r.Clients() {
-		kernel += kernelBytes(c.Transport)
+	for _, t := range record.Threads(r.Ranks) {
+		for _, s := range t.Transport {
+			if s.Name == transport.StatKernelBytes {
+				kernel += float64(s.Value)
+			}
+		}
 	}
 	remote := 1.0
 	if here > 0 {
@@ -217,15 +220,6 @@ func (w *pathWindow) count(r *result.Repeat) {
 	w.messages, w.own = 2*remote*requests, kernel
 	w.posted = w.messages*config.MessageHeader + remote*values
 	w.measured = min(1, measured/max(2*requests, 1))
-}
-
-func kernelBytes(stats []transport.Stat) float64 {
-	for _, s := range stats {
-		if s.Name == transport.StatKernelBytes {
-			return float64(s.Value)
-		}
-	}
-	return 0
 }
 
 // pathVerdict is what one window's counters show.

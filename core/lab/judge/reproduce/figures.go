@@ -227,16 +227,9 @@ func (f *figures) stages(names string) (*Figure, error) {
 func (f *figures) counters(ratio string) (*Figure, error) {
 	sums := map[string]uint64{}
 	for i := range f.repeats {
-		for _, rank := range f.repeats[i].Ranks {
-			for _, d := range rank.Daemons {
-				for name, n := range d.Thread.Counters {
-					sums[name] += n
-				}
-			}
-			for _, c := range rank.Clients {
-				for name, n := range c.Thread.Counters {
-					sums[name] += n
-				}
+		for _, t := range record.Threads(f.repeats[i].Ranks) {
+			for name, n := range t.Counters {
+				sums[name] += n
 			}
 		}
 	}

@@ -54,16 +54,12 @@ func (s *Stages) leaveOutHeld(repeats []Repeat) error {
 
 // stalled reports whether a thread recorded a gap longer than limit.
 func stalled(repeats []Repeat, limit float64) bool {
-	long := func(t record.ThreadReport) bool {
-		return slices.ContainsFunc(t.Gaps,
-			func(g record.Gap) bool { return float64(g.ForNS) > limit })
-	}
 	for i := range repeats {
-		if slices.ContainsFunc(repeats[i].Clients(),
-			func(c record.ClientReport) bool { return long(c.Thread) }) ||
-			slices.ContainsFunc(repeats[i].Daemons(),
-				func(d record.DaemonReport) bool { return long(d.Thread) }) {
-			return true
+		for _, t := range record.Threads(repeats[i].Ranks) {
+			if slices.ContainsFunc(t.Gaps,
+				func(g record.Gap) bool { return float64(g.ForNS) > limit }) {
+				return true
+			}
 		}
 	}
 	return false

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"transportbench/core/base/record"
 	"transportbench/core/transport"
 )
 
@@ -22,18 +23,11 @@ func (r *Result) addMeanings() {
 		return
 	}
 	for i := range r.Repeats {
-		for _, c := range r.Repeats[i].Clients() {
-			nameMeanings(c.Transport)
+		for _, t := range record.Threads(r.Repeats[i].Ranks) {
+			for j := range t.Transport {
+				t.Transport[j].Means = meaningOf(t.Transport[j].Name)
+			}
 		}
-		for _, d := range r.Repeats[i].Daemons() {
-			nameMeanings(d.Transport)
-		}
-	}
-}
-
-func nameMeanings(list []transport.Stat) {
-	for i := range list {
-		list[i].Means = meaningOf(list[i].Name)
 	}
 }
 

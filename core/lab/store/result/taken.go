@@ -33,18 +33,12 @@ func (r *Result) Taken(window int) (share float64) {
 		own += repeat.Ranks[i].Process.CPUNS
 	}
 	lost, elapsed := uint64(0), uint64(0) // of the thread that lost most
-	see := func(t *record.ThreadReport, length uint64) {
+	for _, t := range record.Threads(repeat.Ranks) {
 		polling += t.CPUNS
-		if off := length - min(length, t.CPUNS); t.CPUNS > 0 && t.Sharing == 0 &&
+		if off := t.ElapsedNS - min(t.ElapsedNS, t.CPUNS); t.CPUNS > 0 && t.Sharing == 0 &&
 			t.Voluntary <= t.Involuntary && off > lost {
-			lost, elapsed = off, length
+			lost, elapsed = off, t.ElapsedNS
 		}
-	}
-	for _, c := range repeat.Clients() {
-		see(&c.Thread, c.ElapsedNS)
-	}
-	for _, d := range repeat.Daemons() {
-		see(&d.Thread, d.ElapsedNS)
 	}
 	own -= min(own, polling)
 	if lost > own {

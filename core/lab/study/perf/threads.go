@@ -1,8 +1,6 @@
 package perf
 
 import (
-	"fmt"
-
 	"transportbench/core/base/record"
 	"transportbench/core/lab/store/result"
 )
@@ -19,11 +17,7 @@ func newThread(comm string, tid int) Thread {
 	if !ok {
 		return Thread{Rank: -1, Name: comm, TID: tid}
 	}
-	t := Thread{Rank: p.Rank, Name: fmt.Sprintf("client %d", p.Client), TID: tid}
-	if p.IsDaemon() {
-		t.Name = fmt.Sprintf("daemon %d", p.Daemon)
-	}
-	return t
+	return Thread{Rank: p.Rank, Name: p.InRank(), TID: tid}
 }
 
 // Polls reports whether t is a daemon or a client.
@@ -42,27 +36,18 @@ var ratios = []string{"ipc", "l1_miss", "llc_miss", "cache_miss"}
 
 // threadsOf returns the threads that counted events in the repeat, by rank, daemons first.
 func threadsOf(r *result.Repeat) (list []ThreadEvents) {
-	for i := range r.Ranks {
-		rank := &r.Ranks[i]
-		add := func(kind string, index int, counts map[string]uint64) {
-			if counts == nil {
-				return
+	for _, t := range record.Threads(r.Ranks) {
+		if t.Counters == nil {
+			continue
+		}
+		e := ThreadEvents{Thread: Thread{Rank: t.Rank, Name: t.InRank()}, Counts: t.Counters,
+			Ratios: map[string]float64{}}
+		for _, name := range ratios {
+			if value, counted := result.CounterRatios["counters."+name].In(t.Counters); counted {
+				e.Ratios[name] = value
 			}
-			e := ThreadEvents{Thread: Thread{Rank: rank.Rank, Name: fmt.Sprint(kind, " ", index)},
-				Counts: counts, Ratios: map[string]float64{}}
-			for _, name := range ratios {
-				if value, counted := result.CounterRatios["counters."+name].In(counts); counted {
-					e.Ratios[name] = value
-				}
-			}
-			list = append(list, e)
 		}
-		for j := range rank.Daemons {
-			add("daemon", j, rank.Daemons[j].Thread.Counters)
-		}
-		for j := range rank.Clients {
-			add("client", j, rank.Clients[j].Thread.Counters)
-		}
+		list = append(list, e)
 	}
 	return list
 }
