@@ -10,7 +10,7 @@ import (
 // floor of ucxam was the ping-pong of its library, and op_time_ratio divided by the floor of a
 // round trip. It renames the first and drops the second. It also makes the counters of transports
 // those of each window.
-func migrateFrom1(document map[string]any) error {
+func migrateFrom1(document map[string]any) {
 	plugin, _ := document["plugin"].(map[string]any)
 	name, _ := plugin["name"].(string)
 	probe := "medium"
@@ -55,7 +55,6 @@ func migrateFrom1(document map[string]any) error {
 	if config, ok := document["config"].(map[string]any); ok && !launches {
 		config["launches"] = 1
 	}
-	return nil
 }
 
 // ofLibrary is the transport whose floor in schema 1.x was the ping-pong of its library.

@@ -33,6 +33,8 @@ func TestMigrateFrom1(t *testing.T) {
 		}))
 		require.NoError(t, err)
 		require.Equal(t, SchemaVersion, r.SchemaVersion)
+		require.Equal(t, "1.4.0", r.MigratedFrom)
+		require.Equal(t, uint64(1<<64-1), r.Config.Seed, "64-bit integers must survive a migration")
 		repeat := r.Repeats[1]
 		require.Equal(t, c.launch, repeat.Launch)
 		require.InDelta(t, 120, repeat.Samples[c.probe], 0)

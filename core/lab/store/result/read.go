@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,13 +20,6 @@ const MaxSize = 1 << 30
 
 // ErrNewer is wrapped by the error for a file of a newer major version.
 var ErrNewer = errors.New("written by a newer version")
-
-// migration turns a document of one major version into one of the next. It may change the
-// document in place.
-type migration func(document map[string]any) error
-
-// migrations has the step up from each older major version.
-var migrations = map[int]migration{1: migrateFrom1}
 
 // Read reads a result file of this or an older major version and skips fields that this version
 // does not know. Errors name the file.
@@ -53,11 +46,8 @@ func Parse(text []byte) (*Result, error) {
 
 // Of returns a document as a result.
 func Of(d *jsondoc.Document) (*Result, error) {
-	major, err := majorOf(d)
+	d, err := migrated(d)
 	if err != nil {
-		return nil, err
-	}
-	if d, err = migrated(d, major); err != nil {
 		return nil, err
 	}
 	r := new(Result)
@@ -78,70 +68,44 @@ func Of(d *jsondoc.Document) (*Result, error) {
 	return r, nil
 }
 
-var currentMajor = func() int {
-	major, err := parseMajor(SchemaVersion)
-	if err != nil {
-		panic(err)
-	}
-	return major
-}()
+// currentMajor is the major version of [SchemaVersion].
+const currentMajor = 2
 
-// majorOf returns the major version of a document that claims to be a result this version can read.
-func majorOf(d *jsondoc.Document) (int, error) {
+var semantic = regexp.MustCompile(`^(\d{1,5})\.\d{1,5}\.\d{1,5}$`)
+
+// migrated returns a document in the current major version if it claims to be a result that this
+// version can read.
+func migrated(d *jsondoc.Document) (*jsondoc.Document, error) {
 	if d.SchemaVersion == "" || d.Kind == "" {
-		return 0, errors.New("not a result: it has no schema_version or no kind")
+		return nil, errors.New("not a result: it has no schema_version or no kind")
 	}
-	major, err := parseMajor(d.SchemaVersion)
+	version := semantic.FindStringSubmatch(d.SchemaVersion)
+	if version == nil {
+		return nil, fmt.Errorf("schema_version %q is not a semantic version such as %q",
+			d.SchemaVersion, SchemaVersion)
+	}
+	major, err := strconv.Atoi(version[1])
 	switch {
 	case err != nil:
-		return 0, err
+		return nil, err
 	case major > currentMajor:
-		return 0, fmt.Errorf("%w: its schema is %q, and this transportbench reads up to %d.x; "+
+		return nil, fmt.Errorf("%w: its schema is %q, and this transportbench reads up to %d.x; "+
 			"use the one that wrote it, or a newer one",
 			ErrNewer, d.SchemaVersion, currentMajor)
 	case d.Kind != KindRun:
-		return 0, fmt.Errorf("kind %q is not %q", d.Kind, KindRun)
-	}
-	return major, nil
-}
-
-func parseMajor(version string) (int, error) {
-	parts := strings.Split(version, ".")
-	numbers := make([]int, len(parts))
-	for i, p := range parts {
-		n, err := strconv.ParseUint(p, 10, 16)
-		if err != nil || len(parts) != 3 {
-			return 0, fmt.Errorf("schema_version %q is not a semantic version such as %q", version,
-				SchemaVersion)
-		}
-		numbers[i] = int(n)
-	}
-	return numbers[0], nil
-}
-
-// migrated returns the document in the current major version.
-func migrated(d *jsondoc.Document, major int) (*jsondoc.Document, error) {
-	if major == currentMajor {
+		return nil, fmt.Errorf("kind %q is not %q", d.Kind, KindRun)
+	case major == currentMajor:
 		return d, nil
+	case major < 1:
+		return nil, fmt.Errorf("schema version %d.x can no longer be read; known are 1.x, %d.x",
+			major, currentMajor)
 	}
 	fields, err := d.Fields()
 	if err != nil {
 		return nil, err
 	}
-	for ; major < currentMajor; major++ {
-		up, found := migrations[major]
-		if !found {
-			return nil, fmt.Errorf("schema version %d.x can no longer be read; known are %s", major,
-				knownMajors())
-		}
-		if err := up(fields); err != nil {
-			return nil, fmt.Errorf("migrating from schema version %d.x: %w", major, err)
-		}
-	}
-	if fields["migrated_from"] == nil {
-		fields["migrated_from"] = d.SchemaVersion
-	}
-	fields["schema_version"] = SchemaVersion
+	migrateFrom1(fields)
+	fields["migrated_from"], fields["schema_version"] = d.SchemaVersion, SchemaVersion
 	text, err := json.Marshal(fields)
 	if err != nil {
 		return nil, err
@@ -153,15 +117,6 @@ func migrated(d *jsondoc.Document, major int) (*jsondoc.Document, error) {
 func Major(version string) string {
 	major, _, _ := strings.Cut(version, ".")
 	return major
-}
-
-func knownMajors() string {
-	known := append(slices.Sorted(maps.Keys(migrations)), currentMajor)
-	names := make([]string, len(known))
-	for i, major := range known {
-		names[i] = strconv.Itoa(major) + ".x"
-	}
-	return strings.Join(names, ", ")
 }
 
 // withdrawn is a check of 0.8.0 and before. It took the loops on a transport that completes at once

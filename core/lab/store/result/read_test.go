@@ -1,8 +1,6 @@
 package result
 
 import (
-	"encoding/json"
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -94,49 +92,6 @@ func TestReadRefusesImpossibleSizes(t *testing.T) {
 		config["clients"], config["in_flight"], config["ranks"] = 1024, 65536, 1024
 	}))
 	require.NoError(t, err)
-}
-
-// withMigration installs a migration from major version 0 for one test.
-func withMigration(t *testing.T, up migration) {
-	saved := migrations
-	migrations = map[int]migration{0: up, 1: func(map[string]any) error { return nil }}
-	t.Cleanup(func() { migrations = saved })
-}
-
-func TestReadMigratesOlderMajor(t *testing.T) {
-	// Suppose that 0.9.0 called the samples "values" and had no setup.
-	old := edited(t, func(d map[string]any) {
-		d["schema_version"] = "0.9.0"
-		delete(d, "setup")
-		for _, r := range d["repeats"].([]any) {
-			repeat := r.(map[string]any)
-			repeat["values"] = repeat["samples"]
-			delete(repeat, "samples")
-		}
-	})
-	_, err := Parse(old)
-	require.ErrorContains(t, err, "can no longer be read")
-
-	withMigration(t, func(d map[string]any) error {
-		repeats, ok := d["repeats"].([]any)
-		if !ok {
-			return errors.New("no repeats")
-		}
-		for _, r := range repeats {
-			repeat := r.(map[string]any)
-			repeat["samples"] = repeat["values"]
-		}
-		d["setup"] = map[string]any{"steps": []any{}, "first_window_ms": json.Number("0")}
-		return nil
-	})
-	r, err := Parse(old)
-	require.NoError(t, err)
-	require.Equal(t, SchemaVersion, r.SchemaVersion)
-	require.Equal(t, 1e6+5, r.Repeats[5].Samples[Throughput])
-	require.Equal(t, uint64(1<<64-1), r.Config.Seed, "64-bit integers must survive a migration")
-
-	_, err = Parse([]byte(`{"schema_version": "0.9.0", "kind": "run"}`))
-	require.EqualError(t, err, "migrating from schema version 0.x: no repeats")
 }
 
 func FuzzParse(f *testing.F) {
