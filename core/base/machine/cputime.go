@@ -9,6 +9,18 @@ import (
 	"github.com/prometheus/procfs"
 )
 
+// State is the state of a machine, as far as the kernel counts it.
+type State struct {
+	Times     CPUTimes `json:"times"` // of the given processors
+	Frequency float64  `json:"frequency"`
+	OOMKills  uint64   `json:"oom_kills"`
+}
+
+// State reads the state for some processors.
+func (r Root) State(cpus []int) State {
+	return State{r.CPUTimes(cpus), r.FrequencyRatio(cpus), r.OOMKills()}
+}
+
 // CPUTimes are times of some processors since the machine started, in nanoseconds. The kernel
 // counts them in steps of 10 ms.
 type CPUTimes struct {

@@ -223,9 +223,9 @@ func (p *pair) launch(t *testing.T, rank int) *Process {
 	t.Helper()
 	sum, err := p.plugin.SHA256()
 	require.NoError(t, err)
-	process, err := p.Launch(t.Context(), rank,
-		LaunchOptions{Name: "fake", SHA256: sum, StartTimeout: time.Minute,
-			LogLevel: slog.LevelError})
+	process, err := p.Launch(t.Context(), wire.LaunchRequest{
+		PluginRequest: wire.PluginRequest{Name: "fake", SHA256: sum}, Rank: rank,
+		StartTimeout: time.Minute, LogLevel: slog.LevelError})
 	require.NoError(t, err)
 	return process
 }
@@ -380,7 +380,7 @@ func TestLiars(t *testing.T) {
 			remote, err := Connect("h1", other, hosts.DefaultTimeout,
 				func(text string) { logs <- text })
 			require.NoError(t, err)
-			_, err = remote.Launch(t.Context(), 0, LaunchOptions{})
+			_, err = remote.Launch(t.Context(), wire.LaunchRequest{})
 			require.ErrorContains(t, err, c.launch)
 			require.ErrorContains(t, err, "host h1: ")
 			require.Less(t, len(err.Error()), 500)
@@ -470,7 +470,8 @@ func TestOtherPlugins(t *testing.T) {
 		{"other", "", `host h1: there is no plugin "other" in `},
 		{"../fake", "", `"../fake" is no transport's name`},
 	} {
-		_, err := p.Launch(t.Context(), 0, LaunchOptions{Name: c.name, SHA256: c.sum})
+		_, err := p.Launch(t.Context(), wire.LaunchRequest{
+			PluginRequest: wire.PluginRequest{Name: c.name, SHA256: c.sum}})
 		require.ErrorContains(t, err, c.says)
 		_, err = p.Describe(t.Context(), c.name, c.sum)
 		require.ErrorContains(t, err, c.says)
@@ -505,6 +506,7 @@ func TestLostAgent(t *testing.T) {
 	require.Error(t, <-p.served)
 	require.ErrorIs(t, unix.Kill(prepared.PID, 0), unix.ESRCH)
 	r.Kill()
-	_, err = p.Launch(t.Context(), 1, LaunchOptions{Name: "fake"})
+	_, err = p.Launch(t.Context(), wire.LaunchRequest{
+		PluginRequest: wire.PluginRequest{Name: "fake"}, Rank: 1})
 	require.ErrorAs(t, err, &lost)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math"
 	"net"
 	"strconv"
@@ -20,6 +19,7 @@ import (
 	"google.golang.org/grpc/encoding/gzip"
 	"google.golang.org/grpc/keepalive"
 
+	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment/hosts"
 	"transportbench/core/lab/experiment/hosts/path"
@@ -148,22 +148,10 @@ func (r *Remote) Describe(ctx context.Context, name, sha256 string) (plugin.Desc
 	return d, r.on(err)
 }
 
-// LaunchOptions configure the start of a rank on another host.
-type LaunchOptions struct {
-	Name, SHA256      string // of the plugin
-	AllowMixedRuntime bool
-	StartTimeout      time.Duration
-	LogLevel          slog.Level
-}
-
 // Launch starts a rank. It returns an error in which nothing is left of it, unless the host is
 // lost.
-func (r *Remote) Launch(ctx context.Context, rank int, options LaunchOptions) (*Process, error) {
-	launched, err := wire.CallAgent[wire.Launched](ctx, r.client, "Launch", wire.LaunchRequest{
-		PluginRequest: wire.PluginRequest{Name: options.Name, SHA256: options.SHA256}, Rank: rank,
-		AllowMixedRuntime: options.AllowMixedRuntime, StartTimeout: options.StartTimeout,
-		LogLevel: options.LogLevel,
-	})
+func (r *Remote) Launch(ctx context.Context, request wire.LaunchRequest) (*Process, error) {
+	launched, err := wire.CallAgent[wire.Launched](ctx, r.client, "Launch", request)
 	if err != nil {
 		return nil, r.on(err)
 	}
@@ -180,8 +168,8 @@ func (r *Remote) Launch(ctx context.Context, rank int, options LaunchOptions) (*
 }
 
 // State reads the state of the agent's machine for some processors.
-func (r *Remote) State(ctx context.Context, cpus []int) (wire.MachineState, error) {
-	state, err := wire.CallAgent[wire.MachineState](ctx, r.client, "State", cpus)
+func (r *Remote) State(ctx context.Context, cpus []int) (machine.State, error) {
+	state, err := wire.CallAgent[machine.State](ctx, r.client, "State", cpus)
 	return state, r.on(err)
 }
 

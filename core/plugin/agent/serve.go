@@ -88,7 +88,7 @@ func Serve(ctx context.Context, conn net.Conn, silence time.Duration, dirs []str
 	switch err := watched.cause(); {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case s.isOver():
+	case s.over.Load():
 		return ErrEnded
 	case err == nil:
 		return errors.New("it does not answer")
@@ -119,6 +119,8 @@ type server struct {
 	logs chan string
 	// dropped counts lines of logs since the coordinator was last told.
 	dropped atomic.Int64
+	ended   atomic.Bool // no rank may start; set with mu locked
+	over    atomic.Bool // the coordinator said so
 	tools   witness.Local
 	paths   path.Host
 
@@ -126,9 +128,7 @@ type server struct {
 	plugins map[wire.PluginRequest]*host.Plugin
 	ranks   map[string]*rank
 	next    int
-	starts  int  // launches in progress
-	ended   bool // no rank may start
-	over    bool // the coordinator said so
+	starts  int // launches in progress
 }
 
 var _ wire.Agent = (*server)(nil)
@@ -187,7 +187,7 @@ func (s *server) Launch(ctx context.Context, request wire.LaunchRequest) (wire.L
 	}
 	r := &rank{process, wire.NewServer([]byte("null"), func() record.Control { return process })}
 	s.mu.Lock()
-	late := s.ended || ctx.Err() != nil
+	late := s.ended.Load() || ctx.Err() != nil
 	id := strconv.Itoa(s.next)
 	if s.next++; !late {
 		s.ranks[id] = r
@@ -276,18 +276,16 @@ const minPatience = 10 * time.Millisecond
 
 // State implements [wire.Agent]. While the agent is ending it does not answer, so that the
 // coordinator learns from the end of the connection that the ranks failed for this reason.
-func (s *server) State(ctx context.Context, cpus []int) (wire.MachineState, error) {
+func (s *server) State(ctx context.Context, cpus []int) (machine.State, error) {
 	if len(cpus) > maxCPUs {
-		return wire.MachineState{}, fmt.Errorf("the state of %d processors; at most %d are allowed",
+		return machine.State{}, fmt.Errorf("the state of %d processors; at most %d are allowed",
 			len(cpus), maxCPUs)
 	}
-	if s.isEnding() {
+	if s.ended.Load() {
 		<-ctx.Done()
-		return wire.MachineState{}, ctx.Err()
+		return machine.State{}, ctx.Err()
 	}
-	root := machine.Root("/")
-	return wire.MachineState{Times: root.CPUTimes(cpus), Frequency: root.FrequencyRatio(cpus),
-		OOMKills: root.OOMKills()}, nil
+	return machine.Root("/").State(cpus), nil
 }
 
 // Witness implements [wire.Agent].
@@ -335,22 +333,8 @@ func (s *server) references(ctx context.Context, of witness.Load) ([]transport.R
 
 // End implements [wire.Agent].
 func (s *server) End(context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.over = true
+	s.over.Store(true)
 	return nil
-}
-
-func (s *server) isOver() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.over
-}
-
-func (s *server) isEnding() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ended
 }
 
 // Logs implements [wire.Agent].
@@ -395,7 +379,7 @@ func (w logWriter) Write(line []byte) (int, error) {
 // killAll ends all ranks, in bounded time, and lets no other start.
 func (s *server) killAll() {
 	s.mu.Lock()
-	s.ended = true
+	s.ended.Store(true)
 	ranks := s.ranks
 	s.ranks = map[string]*rank{}
 	s.mu.Unlock()

@@ -22,6 +22,7 @@ import (
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/agent"
 	"transportbench/core/plugin/host"
+	"transportbench/core/plugin/internal/wire"
 	"transportbench/core/transport"
 )
 
@@ -172,11 +173,7 @@ func (c *Cluster) Place(req *runner.Request) error {
 		h := runner.Host{
 			Name: names[i], Machine: a.BootID, Network: a.Network, Address: a.Remote,
 			CPUs: a.CPUs, Environment: a.Environment, Limits: a.Limits,
-			State: func(ctx context.Context, cpus []int) (runner.State, error) {
-				state, err := c.remotes[i].State(ctx, cpus)
-				return runner.State(state), err
-			},
-			Witness: c.remotes[i],
+			State: c.remotes[i].State, Witness: c.remotes[i],
 		}
 		own := c.layout.Options(i)
 		for name := range own {
@@ -427,7 +424,7 @@ func (c *Cluster) Paths(ctx context.Context, network string) (replies [][]path.R
 // remoteLauncher starts the ranks of one transport on the hosts.
 type remoteLauncher struct {
 	*Cluster
-	options agent.LaunchOptions
+	request wire.LaunchRequest
 }
 
 // Launcher returns a launcher of a plugin on the hosts.
@@ -436,9 +433,9 @@ func (c *Cluster) Launcher(p *host.Plugin, o Options) (runner.Launcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &remoteLauncher{c, agent.LaunchOptions{
-		Name: p.Name, SHA256: sum, AllowMixedRuntime: o.AllowMixed, StartTimeout: o.StartTimeout,
-		LogLevel: o.level(),
+	return &remoteLauncher{c, wire.LaunchRequest{
+		PluginRequest:     wire.PluginRequest{Name: p.Name, SHA256: sum},
+		AllowMixedRuntime: o.AllowMixed, StartTimeout: o.StartTimeout, LogLevel: o.level(),
 	}}, nil
 }
 
@@ -448,7 +445,9 @@ func (l *remoteLauncher) Launch(ctx context.Context, rank int) (runner.Process, 
 	if err != nil {
 		return nil, err
 	}
-	p, err := l.remotes[at].Launch(ctx, rank, l.options)
+	request := l.request
+	request.Rank = rank
+	p, err := l.remotes[at].Launch(ctx, request)
 	if err != nil {
 		return nil, err
 	}

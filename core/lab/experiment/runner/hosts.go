@@ -37,18 +37,11 @@ type Host struct {
 	// unless the configuration says which. It is nil if it is not known.
 	Device *machine.NetworkDevice
 	// State reads the machine's state for some processors.
-	State func(ctx context.Context, cpus []int) (State, error)
+	State func(ctx context.Context, cpus []int) (machine.State, error)
 	// Witness runs benchmarks of the field on the host, and Reach is the IP address at which other
 	// machines reach the host's end of the transport; empty if there are none.
 	Witness witness.Host
 	Reach   string
-}
-
-// State is the state of a machine, as far as the kernel counts it.
-type State struct {
-	Times     machine.CPUTimes // of the given processors
-	Frequency float64
-	OOMKills  uint64
 }
 
 // stateTimeout bounds the reading of a host's state, which takes a millisecond.
@@ -62,8 +55,8 @@ func (r *Request) hosts() []Host {
 	root := cmp.Or(r.Root, machine.Root("/"))
 	return []Host{{
 		CPUs: r.CPUs, Environment: r.Environment, Limits: r.System,
-		State: func(_ context.Context, cpus []int) (State, error) {
-			return State{root.CPUTimes(cpus), root.FrequencyRatio(cpus), root.OOMKills()}, nil
+		State: func(_ context.Context, cpus []int) (machine.State, error) {
+			return root.State(cpus), nil
 		},
 		Witness: &witness.Local{References: r.References},
 	}}
@@ -291,9 +284,9 @@ func (r *Request) resultHosts() []result.Host {
 
 // readStates reads the states of all machines at once, each for its processors among those of
 // plans. Missing ones are zero.
-func (r *Request) readStates(ctx context.Context, cpus [][]int) []State {
+func (r *Request) readStates(ctx context.Context, cpus [][]int) []machine.State {
 	hosts := r.hosts()
-	states := make([]State, len(hosts))
+	states := make([]machine.State, len(hosts))
 	var reading sync.WaitGroup
 	ctx, cancel := context.WithTimeout(ctx, stateTimeout)
 	defer cancel()

@@ -25,8 +25,9 @@ func onHosts(req Request, ranks []int, machines ...string) Request {
 	for i, m := range machines {
 		req.Hosts = append(req.Hosts, Host{
 			Name: string(rune('a' + i)), Machine: m, CPUs: processors(2),
-			State: func(_ context.Context, cpus []int) (State, error) {
-				return State{Times: machine.CPUTimes{StealNS: uint64(len(cpus))}, OOMKills: 1}, nil
+			State: func(_ context.Context, cpus []int) (machine.State, error) {
+				return machine.State{Times: machine.CPUTimes{StealNS: uint64(len(cpus))},
+					OOMKills: 1}, nil
 			},
 		})
 	}

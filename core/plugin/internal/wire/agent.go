@@ -45,13 +45,6 @@ type PatienceRequest struct {
 	Limit time.Duration `json:"limit"`
 }
 
-// MachineState is what an agent reads of its machine beside a window.
-type MachineState struct {
-	Times     machine.CPUTimes `json:"times"`
-	Frequency float64          `json:"frequency"`
-	OOMKills  uint64           `json:"oom_kills"`
-}
-
 // Agent is what an agent does for a coordinator.
 type Agent interface {
 	// Describe returns a plugin's description as JSON.
@@ -63,7 +56,7 @@ type Agent interface {
 	// UsesUp returns once the rank has used limit of its own time, as [machine.UsesUp] measures it.
 	UsesUp(ctx context.Context, request PatienceRequest) error
 	// State reads the machine's state for some processors.
-	State(ctx context.Context, cpus []int) (MachineState, error)
+	State(ctx context.Context, cpus []int) (machine.State, error)
 	// Witness takes a step of a reference tool. Request and answer are the JSON of
 	// core/lab/experiment/witness.
 	Witness(ctx context.Context, request []byte) ([]byte, error)
