@@ -27,8 +27,7 @@ type Description struct {
 	Revision string `json:"revision"`
 	Go       string `json:"go"`
 	Arch     string `json:"arch"`
-	// ProbeKinds is set if the runtime knows the kinds of probes. Before 0.5, every probe was that
-	// of the floor.
+	// ProbeKinds is always set. Without it, hosts of 0.9 and before ask only for the floor.
 	ProbeKinds bool `json:"probe_kinds"`
 	// Microbenchmarks are the names of the driver's; plugins of 0.6 and before do not list theirs.
 	Microbenchmarks []string `json:"microbenchmarks,omitempty"`

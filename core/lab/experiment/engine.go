@@ -141,7 +141,6 @@ func (e *Engine) request(run Run) (runner.Request, error) {
 		Capabilities: p.Info.Capabilities, Limits: p.Info.Limits, Needs: p.Info.Needs,
 		Roles: p.Info.Roles, References: p.Info.References,
 		System:       e.Limits,
-		OneProbe:     p.OneProbe,
 		Beside:       e.Beside,
 		StartTimeout: e.StartTimeout, Keep: run.Keep, Trace: run.Trace,
 	}

@@ -27,8 +27,6 @@ type Plugin struct {
 	Microbenchmarks []string
 	// Err is why the plugin gave no description.
 	Err error
-	// OneProbe is set if the plugin is of a version whose only probe is that of the floor.
-	OneProbe bool
 	// Launcher returns what starts ranks, which log to log. mixed allows another version of the
 	// runtime.
 	Launcher func(log io.Writer, mixed bool) (runner.Launcher, error)

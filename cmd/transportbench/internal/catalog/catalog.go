@@ -44,7 +44,6 @@ func (e *Entry) Known() *experiment.Plugin {
 			RuntimeDigest: e.Description.RuntimeDigest, Sources: e.Description.Sources,
 		},
 		Path: e.Path, Info: info, Microbenchmarks: e.Description.Microbenchmarks, Err: e.err,
-		OneProbe: !e.Description.ProbeKinds,
 	}
 }
 

@@ -55,9 +55,6 @@ func bareKind(cfg *config.Config) transport.ProbeKind {
 	return record.ProbeTransportRate
 }
 
-// distanceFloor is the name of the floor that measures the core distance, too.
-const distanceFloor = "cache-line bounce"
-
 // probeNames are the kinds in notes.
 var probeNames = map[transport.ProbeKind]string{
 	record.ProbeDistance: "the core distance", transport.ProbeMedium: "its floor",
@@ -182,7 +179,7 @@ func (r *probeSide) probe(ctx context.Context, pairs []callingPair, before bool)
 	}
 	distance := func() error {
 		floor, each, err := r.probeAll(ctx, pairs, record.ProbeDistance)
-		if floor == nil || r.req.OneProbe && floor.Name != distanceFloor {
+		if floor == nil {
 			return err
 		}
 		r.CoreDistances = append(r.CoreDistances, floor.RoundTrip)
@@ -196,7 +193,7 @@ func (r *probeSide) probe(ctx context.Context, pairs []callingPair, before bool)
 	}
 	kinds := append(floorKinds[:len(floorKinds):len(floorKinds)], bareKind(&r.cfg))
 	switch {
-	case r.req.OneProbe, r.req.StateOnly:
+	case r.req.StateOnly:
 		kinds = nil
 	case before:
 		slices.Reverse(kinds)
@@ -216,17 +213,8 @@ func (r *probeSide) probe(ctx context.Context, pairs []callingPair, before bool)
 			return err
 		}
 		for i, value := range each {
-			*readingOf(&byPair[i], kind) = value
-		}
-		switch kind {
-		case transport.ProbeMedium:
-			r.Medium = floor
-		case transport.ProbeRate:
-			r.Rate = floor
-		case transport.ProbeLibrary:
-			r.Library = floor
-		default:
-			r.Transport = floor
+			all, one := placesOf(kind, &r.Readings, &byPair[i])
+			*all, *one = floor, value
 		}
 	}
 	if len(pairs) > 1 {
@@ -235,17 +223,18 @@ func (r *probeSide) probe(ctx context.Context, pairs []callingPair, before bool)
 	return nil
 }
 
-// readingOf returns where a pair's reading of a floor goes.
-func readingOf(p *result.PairReadings, kind transport.ProbeKind) *float64 {
+// placesOf returns where a floor goes, and a pair's reading of it.
+func placesOf(kind transport.ProbeKind, r *result.Readings, p *result.PairReadings) (
+	**transport.Floor, *float64) {
 	switch kind {
 	case transport.ProbeMedium:
-		return &p.Medium
+		return &r.Medium, &p.Medium
 	case transport.ProbeRate:
-		return &p.Rate
+		return &r.Rate, &p.Rate
 	case transport.ProbeLibrary:
-		return &p.Library
+		return &r.Library, &p.Library
 	default:
-		return &p.Transport
+		return &r.Transport, &p.Transport
 	}
 }
 
@@ -253,9 +242,6 @@ func readingOf(p *result.PairReadings, kind transport.ProbeKind) *float64 {
 func (b *bench) unprobedNote() string {
 	if b.req.StateOnly {
 		return "the run was asked for the core distance alone"
-	}
-	if b.req.OneProbe {
-		return "the plugin is of a version that knows no other probe than its own floor"
 	}
 	var notes []string
 	for _, kind := range [...]transport.ProbeKind{record.ProbeDistance, transport.ProbeMedium,

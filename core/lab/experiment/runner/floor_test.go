@@ -163,28 +163,6 @@ func TestReadingsBesideShortWindows(t *testing.T) {
 	}
 }
 
-// TestReadingsOfAnOlderPlugin: a plugin whose only probe is its floor is asked for nothing else,
-// and only a floor that is a distance counts.
-func TestReadingsOfAnOlderPlugin(t *testing.T) {
-	for name, distance := range map[string]float64{distanceFloor: 50,
-		"UCX ping-pong in C over sysv": 0} {
-		synctest.Test(t, func(t *testing.T) {
-			c := newCluster()
-			c.others = map[transport.ProbeKind]transport.Floor{
-				record.ProbeDistance: {Name: name, RoundTrip: 50, Samples: 1}}
-			req := request(c)
-			req.OneProbe = true
-			r, err := Run(t.Context(), req, nil)
-			require.NoError(t, err)
-			before := r.Repeats[0].Before
-			require.Equal(t, distance, before.CoreDistance)
-			require.Nil(t, before.Medium)
-			require.Nil(t, before.Rate)
-			require.Contains(t, before.Note, "no other probe than its own floor")
-		})
-	}
-}
-
 // TestStateOnly: of what is measured beside a window, only the distances are left, and no check
 // misses the rest.
 func TestStateOnly(t *testing.T) {

@@ -80,8 +80,6 @@ type Request struct {
 	References   []transport.Reference
 	System       machine.Limits
 
-	// OneProbe is set if the plugin is of a version whose only probe is that of the floor.
-	OneProbe bool
 	// StartTimeout is how long a rank may take for each step of the setup, besides what the
 	// configuration's size adds; 0 is 10 seconds.
 	StartTimeout time.Duration
