@@ -38,12 +38,12 @@ func engine(t *testing.T, run func(runner.Request) (*result.Result, error)) (*En
 	}, notes
 }
 
-// jobs returns one job for each transport.
-func jobs(transports ...string) (list []Job) {
+// jobs returns one run for each transport.
+func jobs(transports ...string) (list []Run) {
 	for _, name := range transports {
 		c := config.Default()
 		c.Transport = name
-		list = append(list, Job{Config: c, Plugin: &Plugin{
+		list = append(list, Run{Config: c, Plugin: &Plugin{
 			Identity: result.Plugin{Name: name},
 			Launcher: func(io.Writer, bool) (runner.Launcher, error) { return nil, nil },
 		}})

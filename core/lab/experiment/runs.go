@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"transportbench/core/base/config"
-	"transportbench/core/base/record"
 	"transportbench/core/fabric/suggest"
 	"transportbench/core/lab/experiment/hosts"
 	"transportbench/core/lab/experiment/runner"
@@ -18,16 +17,9 @@ import (
 	"transportbench/core/transport"
 )
 
-// Job is one of several runs.
-type Job struct {
-	Plugin *Plugin
-	Config config.Config
-	Trace  func([]record.ThreadTrace) // as in [runner.Request]
-}
-
-// Jobs returns a run of c for each plugin, with the options in set that its transport has. An
+// Runs returns a run of c for each plugin, with the options in set that its transport has. An
 // option that none of the transports has is an error.
-func Jobs(plugins []*Plugin, c config.Config, set map[string]string) (jobs []Job, err error) {
+func Runs(plugins []*Plugin, c config.Config, set map[string]string) (runs []Run, err error) {
 	var known []string
 	for _, p := range plugins {
 		own := map[string]string{}
@@ -41,7 +33,7 @@ func Jobs(plugins []*Plugin, c config.Config, set map[string]string) (jobs []Job
 		if c.Options, err = p.complete(own, c.Track); err != nil {
 			return nil, err
 		}
-		jobs = append(jobs, Job{Plugin: p, Config: c})
+		runs = append(runs, Run{Plugin: p, Config: c})
 	}
 	for name := range set {
 		if !slices.Contains(known, name) {
@@ -49,24 +41,22 @@ func Jobs(plugins []*Plugin, c config.Config, set map[string]string) (jobs []Job
 				suggest.For(name, known)}
 		}
 	}
-	return jobs, nil
+	return runs, nil
 }
 
-// Done is what became of a job.
+// Done is what became of a run.
 type Done struct {
-	Job    *Job
-	Result *result.Result // nil if there is none
-	Path   string         // of the result's file
-	Err    error          // why the run failed
+	Transport string
+	Result    *result.Result // nil if there is none
+	Path      string         // of the result's file
+	Err       error          // why the run failed
 }
 
-// Expected returns about how long jobs take, without those that the machine refuses.
-func (e *Engine) Expected(jobs []Job) (total time.Duration) {
-	for i := range jobs {
-		j := &jobs[i]
-		if req, err := e.request(Run{Plugin: j.Plugin, Config: j.Config}); err == nil &&
-			runner.Check(req) == nil {
-			total += runner.Expected(j.Config, &j.Plugin.Info, e.Beside)
+// Expected returns about how long runs take, without those that the machine refuses.
+func (e *Engine) Expected(runs []Run) (total time.Duration) {
+	for _, run := range runs {
+		if req, err := e.request(run); err == nil && runner.Check(req) == nil {
+			total += runner.Expected(run.Config, &run.Plugin.Info, e.Beside)
 		}
 	}
 	return total
@@ -92,16 +82,16 @@ type Screen interface {
 // All makes runs one after the other and stores their results. screen returns what shows the i-th.
 // If ctx ends or a result cannot be stored, All returns what is done with the error. After the loss
 // of a host it makes no more runs.
-func (e *Engine) All(ctx context.Context, jobs []Job, screen func(i int) Screen) (all []Done,
+func (e *Engine) All(ctx context.Context, runs []Run, screen func(i int) Screen) (all []Done,
 	err error) {
-	for i := range jobs {
-		began := time.Now()
-		if i == 0 {
-			began = e.Began
+	for i, run := range runs {
+		if run.Began = time.Now(); i == 0 {
+			run.Began = e.Began
 		}
 		file := &result.Growing{Dir: e.Dir}
-		done := Done{Job: &jobs[i]}
-		done.Result, done.Err = e.one(ctx, &jobs[i], began, file, screen(i))
+		run.Keep = file.Keep
+		done := Done{Transport: run.Config.Transport}
+		done.Result, done.Err = e.one(ctx, run, screen(i))
 		if done.Result != nil {
 			if done.Path, err = file.Store(done.Result); err != nil {
 				return all, err
@@ -112,7 +102,7 @@ func (e *Engine) All(ctx context.Context, jobs []Job, screen func(i int) Screen)
 			return append(all, done), ctx.Err()
 		}
 		all = append(all, done)
-		if left := len(jobs) - i - 1; errors.Is(done.Err, hosts.ErrLost) && left > 0 {
+		if left := len(runs) - i - 1; errors.Is(done.Err, hosts.ErrLost) && left > 0 {
 			e.Note(fmt.Sprintf("a host is lost, so %s did not run",
 				format.Count(left, "transport")))
 			break
@@ -121,16 +111,12 @@ func (e *Engine) All(ctx context.Context, jobs []Job, screen func(i int) Screen)
 	return all, nil
 }
 
-// one makes a run and keeps its repeats in file as they are complete.
-func (e *Engine) one(ctx context.Context, j *Job, began time.Time, file *result.Growing,
-	s Screen) (*result.Result, error) {
+func (e *Engine) one(ctx context.Context, run Run, s Screen) (r *result.Result, err error) {
 	defer s.Close()
-	l, err := j.Plugin.Launcher(s, e.AllowMixed)
-	if err != nil {
+	if run.Launcher, err = run.Plugin.Launcher(s, e.AllowMixed); err != nil {
 		return nil, err
 	}
-	return e.Run(ctx, Run{Plugin: j.Plugin, Config: j.Config, Began: began, Launcher: l,
-		Keep: file.Keep, Trace: j.Trace}, s)
+	return e.Run(ctx, run, s)
 }
 
 // Measure returns what makes runs with one repeat, with plugins that log to log. mixed allows

@@ -18,7 +18,6 @@ import (
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core/base/files"
-	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/study/perf"
 )
@@ -217,12 +216,11 @@ func (p *profiled) profile(ctx context.Context) (*perf.Profile, error) {
 	}
 	progress := terminal.NewProgress(p.Stderr, job.Config.Transport+" "+job.Config.Profile)
 	defer progress.Close()
-	l, err := job.Plugin.Launcher(progress, p.settings.AllowMixed)
-	if err != nil {
+	job.Began = p.Began
+	if job.Launcher, err = job.Plugin.Launcher(progress, p.settings.AllowMixed); err != nil {
 		return nil, err
 	}
-	shown, err := p.perf.Profile(ctx, p.engine, experiment.Run{Plugin: job.Plugin,
-		Config: job.Config, Began: p.Began, Launcher: l}, progress, p.dir)
+	shown, err := p.perf.Profile(ctx, p.engine, job, progress, p.dir)
 	if err == nil && p.saved != nil {
 		shown.Throughput.Result = p.saved.Summary[result.Throughput].Median
 	}

@@ -210,7 +210,7 @@ func (s *session) joinSetup(ctx context.Context, f *microFlags, study *micro.Stu
 	if reason := plugins[0].Unavailable(); reason != "" {
 		return fmt.Errorf("%s: %s", name, reason)
 	}
-	jobs, err := experiment.Jobs(plugins, config.Default(), s.settings.Set)
+	jobs, err := experiment.Runs(plugins, config.Default(), s.settings.Set)
 	if err != nil {
 		return err
 	}

@@ -103,7 +103,7 @@ type missing struct {
 
 // jobs returns the runs of the transports that the settings name and that can run here. It records
 // the others as missing.
-func (r *runs) jobs(ctx context.Context) ([]experiment.Job, error) {
+func (r *runs) jobs(ctx context.Context) ([]experiment.Run, error) {
 	plugins, err := r.plugins(ctx, r.settings.Transports, nil)
 	if err != nil {
 		return nil, r.settings.Explain(err)
@@ -123,7 +123,7 @@ func (r *runs) jobs(ctx context.Context) ([]experiment.Job, error) {
 		return nil, fmt.Errorf("none of %d transports can run here; see %s plugins list",
 			len(plugins), r.Program)
 	}
-	jobs, err := experiment.Jobs(usable, r.settings.Config, r.settings.Set)
+	jobs, err := experiment.Runs(usable, r.settings.Config, r.settings.Set)
 	return jobs, r.settings.Explain(err)
 }
 
@@ -184,7 +184,7 @@ func (r *runs) all(ctx context.Context) (interrupted, err error) {
 			r.results, r.paths = append(r.results, done.Result), append(r.paths, done.Path)
 		}
 		if done.Err != nil {
-			r.fail(done.Job.Config.Transport, r.settings.Explain(done.Err), done.Result != nil)
+			r.fail(done.Transport, r.settings.Explain(done.Err), done.Result != nil)
 		}
 	}
 	return interrupted, nil

@@ -40,7 +40,7 @@ func newTraceFile(path string) (*traceFile, error) {
 
 // record takes the traces of jobs. It refuses transports that record no steps: any that the user
 // named, or all. It does nothing without a file.
-func (t *traceFile) record(jobs []experiment.Job, named bool) error {
+func (t *traceFile) record(jobs []experiment.Run, named bool) error {
 	if t == nil {
 		return nil
 	}

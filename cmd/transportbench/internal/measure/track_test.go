@@ -55,7 +55,7 @@ axes:
 	_, _, err = m["checks"].Resolve([]config.Layer{{Values: map[string]string{"track": "matched"}}},
 		map[string]string{"checksum": "all"})
 	require.ErrorContains(t, err, `"all" contradicts --track matched`)
-	_, err = experiment.Jobs([]*experiment.Plugin{m["checks"]},
+	_, err = experiment.Runs([]*experiment.Plugin{m["checks"]},
 		config.Config{Track: config.TrackMatched}, map[string]string{"checksum": "all"})
 	require.ErrorContains(t, err, `"all" contradicts --track matched`)
 }
