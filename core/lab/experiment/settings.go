@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/viper"
@@ -66,28 +68,15 @@ func (d flatDecoder) Decode(text []byte, values map[string]any) error {
 
 // exceedsDepth reports whether a value has more than that many levels of maps and lists.
 func exceedsDepth(value any, levels int) bool {
-	if levels < 0 {
-		return true
-	}
+	var children []any
 	switch value := value.(type) {
 	case map[string]any:
-		for _, v := range value {
-			if exceedsDepth(v, levels-1) {
-				return true
-			}
-		}
+		children = slices.Collect(maps.Values(value))
 	case map[any]any:
-		for _, v := range value {
-			if exceedsDepth(v, levels-1) {
-				return true
-			}
-		}
+		children = slices.Collect(maps.Values(value))
 	case []any:
-		for _, v := range value {
-			if exceedsDepth(v, levels-1) {
-				return true
-			}
-		}
+		children = value
 	}
-	return false
+	return levels < 0 || slices.ContainsFunc(children,
+		func(v any) bool { return exceedsDepth(v, levels-1) })
 }
