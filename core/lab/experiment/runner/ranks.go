@@ -59,8 +59,10 @@ func newRanks(n int, req *Request) *ranks {
 	return rs
 }
 
-// host returns the name of rank r's host.
-func (rs *ranks) host(r int) string { return rs.hosts[r] }
+// failed returns the error of an operation of rank r.
+func (rs *ranks) failed(r int, op string, err error) error {
+	return &RankError{Rank: r, Host: rs.hosts[r], Op: op, Err: err}
+}
 
 func (rs *ranks) process(r int) Process {
 	rs.mu.Lock()
@@ -116,7 +118,7 @@ func awaitRank[T any](ctx context.Context, rs *ranks, r int, op string,
 	if cause := context.Cause(ctx); cause != nil {
 		a.err = cause // it explains the call's own error
 	}
-	return a.value, &RankError{Rank: r, Host: rs.host(r), Op: op, Err: a.err}
+	return a.value, rs.failed(r, op, a.err)
 }
 
 // callAll makes the same call of several ranks at once and returns the answers in their order.

@@ -478,7 +478,7 @@ func (b *bench) conclude() *result.Result {
 	r.Plugin.Capabilities, r.Plugin.Limits = opened.Capabilities, opened.Limits
 	for i, p := range b.prepared {
 		r.Placement = append(r.Placement, result.Placement{
-			Rank: i, Host: b.ranks.host(i), PID: p.PID, CPUs: b.plans[i].CPUs, Affinity: p.CPUs,
+			Rank: i, Host: b.ranks.hosts[i], PID: p.PID, CPUs: b.plans[i].CPUs, Affinity: p.CPUs,
 			Idle: b.plans[i].Idle,
 		})
 	}

@@ -158,7 +158,7 @@ func (w *window) wait(ctx context.Context, planned time.Duration, ranks []int, s
 			}
 		case r := <-late:
 			if !state[r] {
-				return &RankError{Rank: r, Host: w.ranks.host(r), Op: "run", Err: tooLate}
+				return w.ranks.failed(r, "run", tooLate)
 			}
 		case <-ctx.Done():
 			return ctx.Err()
@@ -174,10 +174,10 @@ func (w *window) take(o outcome) error {
 	w.running[r], w.drained[r], w.done[r] = true, true, true
 	switch {
 	case o.err != nil:
-		return &RankError{Rank: r, Host: w.ranks.host(r), Op: "run", Err: o.err}
+		return w.ranks.failed(r, "run", o.err)
 	case !w.stopping && w.cfg.Serves(r):
-		return &RankError{Rank: r, Host: w.ranks.host(r), Op: "run",
-			Err: errors.New("it stopped serving before the clients were done")}
+		return w.ranks.failed(r, "run",
+			errors.New("it stopped serving before the clients were done"))
 	}
 	return nil
 }

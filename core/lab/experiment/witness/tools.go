@@ -1,6 +1,7 @@
 package witness
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,7 +108,7 @@ func (l *Load) values(r *transport.Reference, end *End, port int) map[string]str
 	}
 	maps.Copy(values, map[string]string{
 		"address": l.address(), "port": strconv.Itoa(port), "provider": l.Provider,
-		"streams": l.streams(),
+		"streams": cmp.Or(l.Streams, "1"),
 		"size":    strconv.Itoa(max(l.Size, r.Pad)), "messages": l.rounds(),
 		"in-flight": strconv.Itoa(l.InFlight),
 	})
@@ -143,13 +144,6 @@ func (l *Load) address() string {
 		return a.String()
 	}
 	return "127.0.0.1"
-}
-
-func (l *Load) streams() string {
-	if l.Streams == "" {
-		return "1"
-	}
-	return l.Streams
 }
 
 // large is the size in bytes from which the copies of a message take longer than the rest.

@@ -1,6 +1,7 @@
 package witness
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,10 +122,7 @@ func (w *Witness) Expected() time.Duration {
 }
 
 func (l *Load) describe() string {
-	over := l.Medium
-	if over == "" {
-		over = l.Provider
-	}
+	over := cmp.Or(l.Medium, l.Provider)
 	if l.InFlight > 1 {
 		return fmt.Sprintf("%d messages in flight of %s over %s", l.InFlight, l.Transport, over)
 	}

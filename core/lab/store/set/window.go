@@ -117,9 +117,7 @@ func (c *Cell) Sample(metric string, repeat int) (value float64, has bool) {
 func clockStep(r *result.Result) float64 {
 	step := 0.0
 	for i := range r.Repeats {
-		for _, report := range r.Repeats[i].Ranks {
-			step = max(step, report.Process.ClockStepNS)
-		}
+		step = max(step, r.Repeats[i].ClockStep())
 	}
 	return step
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"transportbench/core/base/files"
+	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
@@ -129,8 +130,7 @@ func (c *calibrator) pilot(ctx context.Context, nominal *Plan, load values) (tim
 		}
 		times = append(times, m.samples[result.LatencyP50])
 	}
-	slices.Sort(times)
-	return time.Duration(times[pilots/2]), nil
+	return time.Duration(record.Median(times)), nil
 }
 
 // measureAll measures all launches.

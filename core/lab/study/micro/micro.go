@@ -181,8 +181,7 @@ func (s *Study) Medians() []transport.Measurement {
 			for i := range all {
 				values = append(values, *field(&all[i]))
 			}
-			slices.Sort(values)
-			*field(&m) = (values[(len(values)-1)/2] + values[len(values)/2]) / 2
+			*field(&m) = record.Median(values)
 		}
 		m.Samples, m.Counters = 0, map[string]uint64{}
 		for i := range all {
