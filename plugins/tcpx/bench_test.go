@@ -72,7 +72,7 @@ func work(b *testing.B, s *settings, source []byte) (times [2]float64) {
 		for sends.FreeOldest() {
 		}
 		for sends.UnderWay() < s.sendWindow {
-			err := sends.PostSend(parts(), 0, sends.Posted())
+			err := sends.PostSend(parts(), sends.Posted())
 			require.NoError(b, err)
 		}
 		for before := uint64(1); before != from.Counters.SentBytes; {

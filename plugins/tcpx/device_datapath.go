@@ -65,7 +65,7 @@ func (d *deviceCopies) post(number uint32, op *transport.Op) bool {
 	if d.waiting.Full() || !c.Announce(conn.Call, number, size) {
 		return false
 	}
-	c.Out.Write(op.Payload)
+	c.Out.Copy(op.Payload)
 	if size > prefix {
 		*d.waiting.Push() = deviceRest{from: (int(op.DeviceSlot)-1)*source.stride + prefix,
 			at: c.Out.End(), size: size - prefix}
@@ -83,7 +83,7 @@ func (p *peer) postDevice(number uint32, op *transport.Op) bool {
 	if !out.DeviceRoom() || !p.conn.Announce(conn.Call, number, size) {
 		return false
 	}
-	out.Write(op.Payload)
+	out.Copy(op.Payload)
 	if size > prefix {
 		place := &source.places[op.DeviceSlot-1]
 		out.WriteDevice(place.dmabuf, place.offset+uint64(prefix), size-prefix)

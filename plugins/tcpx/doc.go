@@ -28,47 +28,40 @@
 // A receive is the receiver's room for one request. Posting it sends the sender a credit, which
 // allows that request. A receiver posts 16 (option receive-window) when it connects.
 //
-// The client, file by file:
+// The client's Post (worker_datapath.go) takes a number for the call, and Conn.PostMessage
+// announces the message with a record on the control socket: its number and its size. A message of
+// up to 1 KiB (option inline) follows its record, and that is all. Otherwise each step moves one
+// cursor of [conn.Sender]:
 //
-//  1. worker_datapath.go: Post finds the peer of the call.
-//  2. messages_datapath.go: postCall takes a number for it.
-//  3. conn/messages_datapath.go: Conn.PostMessage announces the message with a record on the
-//     control socket: its number and its size. A message of up to 1 KiB (option inline) follows
-//     its record, and that is all.
-//  4. conn/stream_datapath.go: Sender.Write appends the payload to the stream. From 32 KiB on it
-//     lends the payload to the next steps, and copies to the staging ring only what the sockets do
-//     not take at once; Flush takes the steps again for these bytes. cutRequests cuts two requests
-//     of 512 KiB. A message of a run is longer by its header: its last 16 bytes are copied and
-//     wait for Flush. Sent bytes keep their positions in the ring until they are acknowledged,
-//     although nothing lies there.
-//  5. conn/sender_datapath.go: assignChunks takes the requests for which the server has sent a
-//     credit. It puts a record for each chunk on the control socket, and makes the chunk a task of
-//     a lane.
-//  6. conn/lane_datapath.go: polling.send sends the tasks; with the option threads, helpers do
-//     (conn/helper_datapath.go).
+//  1. end: Write appends the payload to the stream. From 32 KiB on it lends the payload to the
+//     next steps, which it takes at once, and copies to the staging ring only what the sockets do
+//     not take. The rest of the steps for these bytes, and all steps for a small payload, are left
+//     to Flush, and what the windows or the sockets then hold back to later Polls.
+//  2. cut: cutRequests cuts two requests of 512 KiB. A message of a run is longer by its header:
+//     its last bytes are no full request, and are cut by Flush.
+//  3. assigned: assignChunks takes the requests for which the server has sent a credit. It puts a
+//     record for each chunk on the control socket, and makes the chunk a task of a lane.
+//  4. sent, of each lane: its driver sends the tasks. That is polling (conn/lane_datapath.go), or
+//     with the option threads helpers (conn/helper_datapath.go).
 //
-// Post runs step 4, and for a lent payload steps 5 and 6, too; for others Flush runs them. What the
-// windows or the sockets then hold back leaves with later Polls, each of which cuts, assigns and
-// sends again.
+// The server's Poll calls progress of each peer (messages_datapath.go), and that Conn.Receive. Each
+// step moves one cursor of [conn.Receiver]:
 //
-// The server:
-//
-//  7. messages_datapath.go: Poll calls progress of each peer, which calls Conn.Receive.
-//  8. conn/control_datapath.go: readControl gives the record of the message to
-//     Conn.takeAnnouncement, and those of the chunks to Receiver.expect, which notes what
-//     comes on which lane.
-//  9. conn/receiver_datapath.go: receiveChunks reserves pages for the requests.
-//  10. conn/lane_datapath.go: polling.receive reads the lanes into the pages.
-//  11. conn/receiver_datapath.go: launch starts to unpack a complete request to the next slot of
-//     the destination ring, and collect asks whether that is done. Full requests fill their
-//     slots, so a message of several is contiguous. Refill consumes the request: it frees the
-//     pages and posts a new receive. The credit for that leaves with the next send.
-//  12. messages_datapath.go: deliver makes an event of the message once all of it is consumed. The
-//     payload lies in the destination ring until the next Poll.
+//  5. begun: readControl gives the record of the message to Conn.takeAnnouncement, and those of
+//     the chunks to expect, which notes what comes on which lane.
+//  6. reserved: receiveChunks reserves pages for the requests, and the driver reads the lanes into
+//     them.
+//  7. launched: launch starts to unpack a complete request to the next slot of the destination
+//     ring. Full requests fill their slots, so a message of several is contiguous.
+//  8. consumed: Refill asks whether a request is unpacked, frees its pages and posts a new receive.
+//     The credit for that leaves with the next send.
+//  9. read: deliver makes an event of the message once all of it is consumed. The payload lies in
+//     the destination ring until the next Poll.
 //
 // A long reply takes the same steps in the other direction; that of a write is short, and follows
-// its record. The client frees a request once the server has all of it: TCP has acknowledged it, or
-// the server has sent the credit for the request one window later (Sender.FreeOldest).
+// its record. The sender's last cursor, acked, moves when FreeOldest frees a request, because the
+// other side has all of it: TCP has acknowledged it, or the credit for the request one window later
+// has come.
 //
 // A posted payload is free when Post returns, its place in the staging ring when the request is
 // freed, bounce pages when the request is consumed, and the destination at the next Poll.

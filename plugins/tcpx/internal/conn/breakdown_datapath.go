@@ -40,7 +40,7 @@ const (
 	firstReason = reasonSending
 )
 
-// stallReason is an index of a [timeBreakdown] that is a reason: work or a stall.
+// stallReason is an index of a [timeBreakdown] that is a reason, work or a stall, or 0 for none.
 type stallReason int
 
 // reasons are the names of reasons in results, and what would help against each.
@@ -115,8 +115,8 @@ func (t *timer) book(c *Conn) {
 	if t.last == 0 {
 		return
 	}
-	sends, pending := uint64(c.Out.requests.Len()), uint64(c.In.pending)
-	flight := uint64(c.In.arriving + c.In.waiting)
+	sends, pending := uint64(c.Out.requests.Len()), c.In.pending()
+	flight := c.In.begun - c.In.launched
 	now := clock.Now()
 	k := c.counters
 	passed := uint64(now - t.last)
@@ -135,7 +135,6 @@ func (t *timer) book(c *Conn) {
 	t.worked = total
 	received := k.ReceivedBytes != t.received
 	t.received = k.ReceivedBytes
-	part[busyTime] = passed
 	part[sendOccupancy], part[flightOccupancy], part[pendingOccupancy] = passed*sends,
 		passed*flight, passed*pending
 	if int(sends) >= c.config.SendWindow {
@@ -144,12 +143,9 @@ func (t *timer) book(c *Conn) {
 	if int(flight+pending) >= c.config.ReceiveWindow {
 		part[receiveFullTime] = passed
 	}
-	if reason, stalls := c.sendStall(); stalls {
-		part[reason] += stalled
-	}
-	if reason, stalls := c.receiveStall(received); stalls {
-		part[reason] += stalled
-	}
+	part[c.sendStall()] += stalled
+	part[c.receiveStall(received)] += stalled
+	part[busyTime] = passed // also drops what was booked to no reason
 	k.time.add(&part)
 	k.series.add(now, &part)
 }
@@ -174,48 +170,48 @@ func (t *timeBreakdown) addShare(part *timeBreakdown, n int64) {
 }
 
 // sendStall returns what stalls the sends, nearest to the wire first.
-func (c *Conn) sendStall() (reason stallReason, stalls bool) {
+func (c *Conn) sendStall() stallReason {
+	sending, _ := c.driver.moving()
 	for i := range c.lanes {
 		l := &c.lanes[i]
-		if l.tasks.Empty() {
-			continue
-		}
 		switch {
+		case l.tasks.Empty():
 		case l.NoMemory:
-			return reasonNoBuffers, true
+			return reasonNoBuffers
 		case l.Full:
-			return reasonAgain, true
-		case c.driver.threads() > 0:
-			return reasonSending, true // its helper is at work
+			return reasonAgain
+		case sending != 0:
+			return sending
 		}
 	}
 	switch out := &c.Out; {
 	case out.WaitsForCredit():
-		return reasonCredit, true
+		return reasonCredit
 	case out.unchunked() > 0:
-		return reasonTasks, true
+		return reasonTasks
 	case out.windowFull && out.requests.Full():
-		return reasonPool, true
+		return reasonPool
 	case out.windowFull:
-		return reasonWindow, true
+		return reasonWindow
 	}
-	return 0, false
+	return 0
 }
 
 // receiveStall returns what stalls the receives, nearest to the wire first. received reports
 // whether bytes have come.
-func (c *Conn) receiveStall(received bool) (reason stallReason, stalls bool) {
+func (c *Conn) receiveStall(received bool) stallReason {
+	_, receiving := c.driver.moving()
 	switch in := &c.In; {
-	case in.waiting > 0:
-		return reasonPages, true
+	case in.waitsForPages():
+		return reasonPages
 	case in.complete():
-		return reasonSlots, true
-	case in.arriving > 0 && received && c.driver.threads() > 0:
-		return reasonReceiving, true
-	case in.arriving > 0:
-		return reasonData, true
-	case in.pending > 0 && in.requests.Head().slot >= 0:
-		return reasonUnpack, true
+		return reasonSlots
+	case in.launched < in.reserved && received:
+		return receiving
+	case in.launched < in.reserved:
+		return reasonData
+	case in.pending() > 0 && in.requests.Head().slot >= 0:
+		return reasonUnpack
 	}
-	return 0, false
+	return 0
 }

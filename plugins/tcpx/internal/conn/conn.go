@@ -191,7 +191,7 @@ func (r *Receiver) abandon(wait bool) bool {
 		r.recycle(q)
 		r.requests.Pop()
 	}
-	r.pending, r.arriving, r.waiting = 0, 0, 0
+	r.launched, r.reserved, r.begun = r.Posted(), r.Posted(), r.Posted()
 	return true
 }
 

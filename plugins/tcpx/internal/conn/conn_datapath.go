@@ -42,9 +42,6 @@ func (c *Conn) Receive() error {
 	if err == nil {
 		err = c.In.receiveChunks()
 	}
-	if err == nil {
-		err = c.driver.failure()
-	}
 	return c.failWith(err)
 }
 
@@ -53,7 +50,7 @@ func (c *Conn) Receive() error {
 // several microseconds a chunk. Other records leave with a Flush or with their chunks.
 func (c *Conn) MayHoldCredits() bool {
 	held := c.control.pending() / recordSize
-	return held < c.config.ReceiveWindow/4 && c.In.underWay() > 0 && !c.control.full
+	return held < c.config.ReceiveWindow/4 && c.In.underWay() && !c.control.full
 }
 
 // inspectEvery is how many polls pass between two looks at lanes that expect nothing.
@@ -80,16 +77,14 @@ func (c *Conn) FinishPoll() error {
 // nothing until the peer sends something. Sends that only wait to be acknowledged are freed when
 // their memory is needed.
 func (c *Conn) Idle() bool {
-	return c.Err == nil && c.messages.announced.Empty() && c.In.underWay() == 0 && c.Out.idle() &&
+	return c.Err == nil && c.messages.announced.Empty() && !c.In.underWay() && c.Out.idle() &&
 		c.control.pending() == 0 && c.In.requests.Len() >= c.config.ReceiveWindow
 }
 
-// HasWork reports whether a poll would make progress, or may because a request is being unpacked
-// or waits for bounce pages. Pages matter with helpers only: another connection may have given
-// some back, and without helpers the socket is ready anyway.
+// HasWork reports whether a poll would make progress, or may because a request is being unpacked.
 func (c *Conn) HasWork() bool {
-	return c.Err != nil || c.driver.unbooked() || c.In.pending > 0 || c.In.complete() ||
-		c.driver.threads() > 0 && c.In.waitsForPages() || c.Out.canSend() || c.canDeliver()
+	return c.Err != nil || c.driver.hasWork() || c.In.pending() > 0 || c.In.complete() ||
+		c.Out.canSend() || c.canDeliver()
 }
 
 // Interests appends the sockets that the connection waits for. It also sends the credits that were

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,15 +78,27 @@ func random(seed uint64, size int) []byte {
 	return b
 }
 
+// requireOrder checks that the cursors of a connection are in order.
+func requireOrder(tb testing.TB, c *Conn) {
+	tb.Helper()
+	in, out := &c.In, &c.Out
+	require.True(tb, slices.IsSorted([]uint64{in.requests.First(), in.launched, in.reserved,
+		in.begun, in.requests.Last()}), "receives")
+	require.True(tb, slices.IsSorted([]uint64{out.acked(), out.assigned, out.cut, out.end}),
+		"positions of the sender")
+}
+
 // exchange sends data as one request and returns what arrived.
 func exchange(t *testing.T, a, b *Side, data []byte) []byte {
 	t.Helper()
 	require.NoError(t, b.In.PostReceive(b.Destination.Slice(0, b.config.Request), 5))
-	require.NoError(t, a.Out.PostSend(data, 0, 5))
+	require.NoError(t, a.Out.PostSend(data, 5))
 	size := 0
 	eventually(t, "the request to arrive", func() bool {
 		require.NoError(t, a.Progress())
 		require.NoError(t, b.Progress())
+		requireOrder(t, a.Conn)
+		requireOrder(t, b.Conn)
 		var ok bool
 		var err error
 		size, ok, err = b.In.Consume()
@@ -109,17 +122,17 @@ func awaitFreed(t *testing.T, a, b *Side) {
 func TestSeventeenthPostFails(t *testing.T) {
 	a, b := pair(t, nil, 1<<20)
 	for i := range uint64(Requests) {
-		require.NoError(t, a.Out.PostSend(make([]byte, 8), 0, i))
+		require.NoError(t, a.Out.PostSend(make([]byte, 8), i))
 		require.NoError(t, b.In.PostReceive(b.Destination.Slice(0, 8), i))
 	}
-	require.ErrorIs(t, a.Out.PostSend(make([]byte, 8), 0, Requests), ErrNoFreeRequest)
+	require.ErrorIs(t, a.Out.PostSend(make([]byte, 8), Requests), ErrNoFreeRequest)
 	require.ErrorIs(t, b.In.PostReceive(b.Destination.Slice(0, 8), Requests), ErrNoFreeRequest)
 
 	// Receives that have arrived and are not consumed count, too.
 	eventually(t, "all receives", func() bool {
 		require.NoError(t, a.Progress())
 		require.NoError(t, b.Progress())
-		return b.In.firstArriving() == Requests
+		return b.In.launched == Requests
 	})
 	require.ErrorIs(t, b.In.PostReceive(b.Destination.Slice(0, 8), Requests), ErrNoFreeRequest)
 	require.True(t, consumed(b))
@@ -134,14 +147,14 @@ func TestInOrder(t *testing.T) {
 	require.False(t, consumed(b))
 	for i := range uint64(3) {
 		require.NoError(t, b.In.PostReceive(b.Destination.Slice(0, 64), i))
-		require.NoError(t, a.Out.PostSend(make([]byte, 60+int(i)), 0, i))
+		require.NoError(t, a.Out.PostSend(make([]byte, 60+int(i)), i))
 	}
 	require.False(t, a.Out.FreeOldest(), "nothing is sent")
 	require.False(t, consumed(b), "nothing has arrived")
 	eventually(t, "the receives", func() bool {
 		require.NoError(t, a.Progress())
 		require.NoError(t, b.Progress())
-		return b.In.firstArriving() == 3
+		return b.In.launched == 3
 	})
 	for i := range uint64(3) {
 		number := b.In.Consumed()
@@ -172,7 +185,7 @@ func TestMismatch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, b := pair(t, nil, 1<<20)
 			require.NoError(t, b.In.PostReceive(b.Destination.Slice(0, 64), 7))
-			require.NoError(t, a.Out.PostSend(make([]byte, c.size), 0, c.sendTag))
+			require.NoError(t, a.Out.PostSend(make([]byte, c.size), c.sendTag))
 			var sendErr, receiveErr error
 			eventually(t, "both errors", func() bool {
 				if sendErr == nil {
@@ -185,7 +198,7 @@ func TestMismatch(t *testing.T) {
 			})
 			require.ErrorIs(t, sendErr, c.want)
 			require.ErrorIs(t, receiveErr, c.want)
-			require.ErrorIs(t, a.Out.PostSend(nil, 0, 9), c.want, "the connection is over")
+			require.ErrorIs(t, a.Out.PostSend(nil, 9), c.want, "the connection is over")
 			require.Zero(t, a.Counters.SentBytes, "bytes sent")
 		})
 	}
@@ -193,14 +206,14 @@ func TestMismatch(t *testing.T) {
 
 func TestTooLargeWhenPosted(t *testing.T) {
 	a, b := pair(t, map[string]string{"chunk": "4KiB", "request": "8KiB"}, 1<<20)
-	require.ErrorIs(t, a.Out.PostSend(make([]byte, 8<<10+1), 0, 1), ErrRequestSize)
+	require.ErrorIs(t, a.Out.PostSend(make([]byte, 8<<10+1), 1), ErrRequestSize)
 	require.ErrorIs(t, b.In.PostReceive(b.Destination.Slice(0, 8<<10+1), 1), ErrRequestSize)
 }
 
 // TestNothingIsSentWithoutCredit: the receiver's announcement releases the sender.
 func TestNothingIsSentWithoutCredit(t *testing.T) {
 	a, b := pair(t, nil, 1<<20)
-	require.NoError(t, a.Out.PostSend(random(1, 1000), 0, 1))
+	require.NoError(t, a.Out.PostSend(random(1, 1000), 1))
 	for range 1000 {
 		require.NoError(t, a.Progress())
 		require.NoError(t, b.Progress())
@@ -212,7 +225,7 @@ func TestNothingIsSentWithoutCredit(t *testing.T) {
 	eventually(t, "the bytes", func() bool {
 		require.NoError(t, a.Progress())
 		require.NoError(t, b.Progress())
-		return b.In.firstArriving() == 1
+		return b.In.launched == 1
 	})
 }
 
@@ -223,7 +236,7 @@ func TestBusyReceiverIsNotLost(t *testing.T) {
 	data := random(8, 512<<10)
 	for i := range uint64(4) {
 		require.NoError(t, b.In.PostReceive(b.Destination.Slice(int(i)*len(data), len(data)), i))
-		require.NoError(t, a.Out.PostSend(data, 0, i))
+		require.NoError(t, a.Out.PostSend(data, i))
 	}
 	eventually(t, "the credits", func() bool {
 		require.NoError(t, b.Progress())
@@ -238,7 +251,7 @@ func TestBusyReceiverIsNotLost(t *testing.T) {
 	eventually(t, "all bytes", func() bool {
 		require.NoError(t, a.Progress())
 		require.NoError(t, b.Progress())
-		return b.In.firstArriving() == 4
+		return b.In.launched == 4
 	})
 }
 
@@ -279,22 +292,22 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestBorrowedPart sends a request whose end is in borrowed memory.
-func TestBorrowedPart(t *testing.T) {
+// TestLentPart sends a request whose end is in lent memory.
+func TestLentPart(t *testing.T) {
 	a, b := pair(t, map[string]string{"chunk": "4KiB", "request": "64KiB", "sockets": "2"}, 1<<20)
 	data := random(4, 64<<10)
 	for _, first := range []int{0, 1, 4095, 4096, 10000, len(data)} {
 		require.NoError(t, b.In.PostReceive(b.Destination.Slice(0, len(data)), 1))
 		staged := make([]byte, len(data))
 		copy(staged, data[:first])
-		a.Out.borrowed, a.Out.borrowedAt = data[first:], uint64(1000+first)
-		require.NoError(t, a.Out.PostSend(staged, 1000, 1))
+		a.Out.lent = data[first:]
+		require.NoError(t, a.Out.PostSend(staged, 1))
 		eventually(t, "the request", func() bool {
 			require.NoError(t, a.Progress())
 			require.NoError(t, b.Progress())
 			return consumed(b)
 		})
-		require.True(t, bytes.Equal(data, b.Destination.Host[:len(data)]), "borrowed from %d on",
+		require.True(t, bytes.Equal(data, b.Destination.Host[:len(data)]), "lent from %d on",
 			first)
 		awaitFreed(t, a, b)
 	}
@@ -310,7 +323,7 @@ func TestStriping(t *testing.T) {
 			require.True(t, bytes.Equal(data, exchange(t, a, b, data)))
 			total := 0
 			for i := range a.lanes {
-				sent := int(a.lanes[i].position)
+				sent := int(a.lanes[i].sent)
 				require.Positive(t, sent, "bytes over socket %d", i)
 				if striping == stripeRoundRobin {
 					require.Equal(t, len(data)/4, sent, "bytes over socket %d", i)
@@ -331,9 +344,9 @@ func TestStripingOfShortChunks(t *testing.T) {
 		exchange(t, a, b, random(5, chunk))
 		exchange(t, a, b, random(6, header))
 	}
-	low, high := a.lanes[0].position, a.lanes[0].position
+	low, high := a.lanes[0].sent, a.lanes[0].sent
 	for i := range a.lanes {
-		low, high = min(low, a.lanes[i].position), max(high, a.lanes[i].position)
+		low, high = min(low, a.lanes[i].sent), max(high, a.lanes[i].sent)
 	}
 	require.LessOrEqual(t, high-low, uint64(chunk))
 	require.Positive(t, low)
@@ -344,7 +357,7 @@ func TestStripingOfShortChunks(t *testing.T) {
 func TestLeastLoaded(t *testing.T) {
 	a, _ := pair(t, map[string]string{"chunk": "4KiB", "request": "64KiB", "sockets": "2",
 		"striping": "least-loaded"}, 1<<20)
-	a.lanes[0].queued = 1 << 20
+	a.lanes[0].assigned = 1 << 20
 	require.Equal(t, 1, a.Out.chooseLane())
 	fill := func(l *lane) {
 		for l.tasks.Len() < laneTasks {
@@ -375,7 +388,7 @@ func TestKilledDataSocket(t *testing.T) {
 			for i := range uint64(Requests) {
 				err := b.In.PostReceive(b.Destination.Slice(int(i)*len(data), len(data)), i)
 				require.NoError(t, err)
-				err = a.Out.PostSend(data, 0, i)
+				err = a.Out.PostSend(data, i)
 				require.NoError(t, err)
 			}
 			eventually(t, "bytes to arrive", func() bool {

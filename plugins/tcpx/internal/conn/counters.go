@@ -40,25 +40,24 @@ type Counters struct {
 
 // Work returns what the worker, its helpers and its copiers have done for the messages of its
 // connections. It leaves out copies that a GPU makes, and bytes that were received or unpacked,
-// because that depends on the mode.
+// because that depends on the mode. It counts what helpers have done since the last time.
 func (k *Counters) Work(conns []*Conn) control.Work {
-	sum := control.Work{
-		Copies:      k.Stagings + k.InlineSent + k.InlineReceived,
-		CopiedBytes: k.Staged + k.InlineSentBytes + k.InlineReceivedBytes,
-		Syscalls:    k.Calls[sock.Sends] + k.Calls[sock.Receives] + k.Calls[sock.Others],
-		KernelBytes: k.Calls[sock.PlainBytes],
-	}
-	if k.Calls[sock.ZeroCopyCopied] > 0 { // as on the loopback, where the kernel copies all of them
-		sum.KernelBytes += k.Calls[sock.ZeroCopyBytes]
-	}
+	var sum control.Work
 	for _, c := range conns {
+		sum.HelperThreads += uint64(c.driver.count())
 		sum.Syscalls += c.control.calls
 		sum.KernelBytes += c.control.bytes
-		sum.HelperThreads += uint64(c.driver.threads())
 		if h := c.In.headers; h != nil {
 			sum.Copies += h.copies
 			sum.CopiedBytes += h.copiedBytes
 		}
+	}
+	sum.Copies += k.Stagings + k.InlineSent + k.InlineReceived
+	sum.CopiedBytes += k.Staged + k.InlineSentBytes + k.InlineReceivedBytes
+	sum.Syscalls += k.Calls[sock.Sends] + k.Calls[sock.Receives] + k.Calls[sock.Others]
+	sum.KernelBytes += k.Calls[sock.PlainBytes]
+	if k.Calls[sock.ZeroCopyCopied] > 0 { // as on the loopback, where the kernel copies all of them
+		sum.KernelBytes += k.Calls[sock.ZeroCopyBytes]
 	}
 	return sum
 }
@@ -75,13 +74,12 @@ func (k *Counters) bookConsumed(r *receiveRequest, now int64) {
 	k.ConsumeNS += uint64(now - r.unpackedAt)
 }
 
-// Append appends the counters of a worker's connections. strangers is how many sockets of strangers
-// the worker has closed.
+// Append appends the counters of a worker's connections, after Work. strangers is how many sockets
+// of strangers the worker has closed.
 func (k *Counters) Append(dst []transport.Stat, conns []*Conn, strangers uint64) []transport.Stat {
 	retransmits := k.Retransmits
 	for _, c := range conns {
 		retransmits += c.retransmits()
-		c.driver.count()
 	}
 	k.CPUNS = max(k.CPUNS, processTime())
 	return append(dst,

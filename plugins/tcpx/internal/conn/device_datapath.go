@@ -42,8 +42,11 @@ func (s *Sender) WriteDevice(dmabuf uint32, offset uint64, size int) {
 
 // HoldsDevice reports whether the stream has bytes that begin in a part of a dmabuf.
 func (s *Sender) HoldsDevice(dmabuf uint32, offset uint64, size int) bool {
-	s.freeAll()
 	spans := &s.device.spans
+	if spans.Empty() {
+		return false
+	}
+	s.freeAll()
 	for n := spans.First(); n < spans.Last(); n++ {
 		if p := spans.At(n); p.dmabuf == dmabuf && p.offset-offset < uint64(size) {
 			return true

@@ -27,8 +27,7 @@ type helpers struct {
 type helperLane struct {
 	*handoff
 	helper  *helper
-	handed  uint64 // chunks of lane.expected that the helper has
-	arrived uint64 // bytes received since the beginning
+	arrived uint64 // bytes received since the beginning, as they are booked
 }
 
 // helper is a thread that makes the system calls of some lanes, and nothing else.

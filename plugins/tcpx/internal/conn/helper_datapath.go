@@ -50,7 +50,7 @@ func (h *helper) send(s *handoff) (bool, error) {
 			h.counts[sock.Others] += h.owner.Notify()
 		}
 	}
-	if s.sending.order == s.toSend.Load() { // pairs with the store in helpers.handOver
+	if s.sending.order == s.toSend.Load() { // pairs with the store in helpers.send
 		return false, nil
 	}
 	order := s.sendOrders[s.sending.order%laneTasks]
@@ -103,35 +103,35 @@ func (p *orderCursor) advance(n, size int) {
 
 // The polling thread's side.
 
-// handOver implements [driver].
-func (d *helpers) handOver(l *lane, chunk []byte) {
-	s := &d.lanes[l.index]
-	order := s.toSend.Load()
-	s.sendOrders[order%laneTasks] = chunk
-	s.toSend.Store(order + 1) // pairs with the load in helper.send
-	d.conn.counters.Calls[sock.Others] += s.helper.notifier.Notify()
-}
-
-// send implements [driver]. It books what helpers have sent.
-func (d *helpers) send() (any bool, _ error) {
+// send implements [driver].
+func (d *helpers) send() (bytes int, _ error) {
+	out := &d.conn.Out
 	for i := range d.lanes {
 		l, s := &d.conn.lanes[i], &d.lanes[i]
-		n := int(s.sent.Load() - l.position) // pairs with the store in helper.send
+		for n := s.toSend.Load(); n != l.tasks.Last(); n++ {
+			t := l.tasks.At(n)
+			s.sendOrders[n%laneTasks], _ = out.sourceOf(t.request, t.end-uint64(t.left), t.end)
+			s.toSend.Store(n + 1) // pairs with the load in helper.send
+			d.conn.counters.Calls[sock.Others] += s.helper.notifier.Notify()
+		}
+		n := int(s.sent.Load() - l.sent) // pairs with the store in helper.send
 		l.Full, l.NoMemory = s.full.Load(), s.noMemory.Load()
 		l.Sends, l.Notices = s.sends.Load(), s.notices.Load()
-		if n > 0 {
-			d.conn.Out.bookSent(l, n)
-			any = true
-		}
+		out.bookSent(l, n)
+		bytes += n
 	}
-	return any, nil
+	return bytes, nil
 }
 
-// receive implements [driver]. It hands chunks that have pages to helpers, and books what these
-// have received.
+// receive implements [driver].
 func (d *helpers) receive() error {
 	d.handReceives()
 	d.bookReceived()
+	for i := range d.lanes {
+		if s := &d.lanes[i]; s.failed.Load() { // pairs with the store in serve
+			return s.failure
+		}
+	}
 	return nil
 }
 
@@ -141,21 +141,20 @@ func (d *helpers) handReceives() {
 	preallocator, ok := in.memory.(bounce.Preallocator)
 	for i := range d.lanes {
 		l, s := &d.conn.lanes[i], &d.lanes[i]
-		for ok && s.handed != l.expected.Last() {
-			t := l.expected.At(s.handed)
-			if t.number >= in.firstWaiting() {
+		for ok && s.receiveOrders.Last() != l.expected.Last() {
+			t := l.expected.At(s.receiveOrders.Last())
+			if t.number >= in.reserved {
 				break
 			}
 			r := in.requests.At(t.number)
 			have := len(r.fragments)
-			r.fragments = preallocator.Preallocate(t.size, r.fragments)
+			r.fragments = preallocator.Preallocate(t.left, r.fragments)
 			pages := r.fragments[have:]
 			for k := range pages {
-				pages[k].Destination = uint32(t.offset + k*pageSize)
+				pages[k].Destination = uint32(t.end - t.left + k*pageSize)
 			}
-			*s.receiveOrders.Push() = receiveOrder{pages: pages, size: t.size}
+			*s.receiveOrders.Push() = receiveOrder{pages: pages, size: t.left}
 			s.toReceive.Store(s.receiveOrders.Last()) // pairs with the load in helper.receive
-			s.handed++
 			d.conn.counters.Calls[sock.Others] += s.helper.notifier.Notify()
 		}
 	}
@@ -168,8 +167,7 @@ func (d *helpers) bookReceived() {
 		n := int(s.received.Load() - s.arrived) // pairs with the store in helper.receive
 		s.arrived += uint64(n)
 		for n > 0 {
-			t := l.expected.Head()
-			part := min(n, t.size-t.done)
+			part := min(n, l.expected.Head().left)
 			n -= part
 			d.conn.In.bookReceived(l, part)
 		}
@@ -179,39 +177,34 @@ func (d *helpers) bookReceived() {
 // readNotices implements [driver].
 func (d *helpers) readNotices(l *lane) { l.Notices = d.lanes[l.index].notices.Load() }
 
-// failure implements [driver].
-func (d *helpers) failure() error {
-	for i := range d.lanes {
-		if s := &d.lanes[i]; s.failed.Load() { // pairs with the store in serve
-			return s.handoff.failure
-		}
-	}
-	return nil
-}
-
-// unbooked implements [driver].
-func (d *helpers) unbooked() bool {
+// hasWork implements [driver]. Something that is not booked counts, and so do pages that a receive
+// waits for: another connection may have given some back.
+func (d *helpers) hasWork() bool {
 	for i := range d.lanes {
 		l, s := &d.conn.lanes[i], &d.lanes[i]
-		if s.sent.Load() != l.position || s.received.Load() != s.arrived || s.failed.Load() ||
+		if s.sent.Load() != l.sent || s.received.Load() != s.arrived || s.failed.Load() ||
 			!d.conn.Out.requests.Empty() && s.notices.Load() != l.Notices {
 			return true
 		}
 	}
-	return false
+	return d.conn.In.waitsForPages()
 }
+
+// lends implements [driver]. Helpers read the payload later.
+func (*helpers) lends() bool { return false }
 
 // awaited implements [driver]. Helpers wait for the lane's bytes, and wake this thread.
 func (*helpers) awaited(*lane) int16 { return 0 }
 
-// threads implements [driver].
-func (d *helpers) threads() int { return len(d.list) }
+// moving implements [driver]. Helpers are at work then.
+func (*helpers) moving() (sending, receiving stallReason) { return reasonSending, reasonReceiving }
 
 // count implements [driver].
-func (d *helpers) count() {
+func (d *helpers) count() (threads int) {
 	for _, h := range d.list {
 		d.countOne(h)
 	}
+	return len(d.list)
 }
 
 // countOne adds what a helper has counted since the last time.

@@ -15,48 +15,51 @@ type lane struct {
 	sock.Data
 	index    int
 	tasks    queue.Queue[sendTask] // up to laneTasks
-	queued   int                   // bytes of the tasks that are to be sent
-	position uint64                // bytes sent since the beginning
 	expected queue.Queue[receiveTask]
+	// bytes since the beginning: those of all tasks that it was given, and those of them that went
+	assigned, sent uint64
 }
 
 // sendTask is a chunk that a lane is to send.
 type sendTask struct {
-	request            *sendRequest
-	offset, size, done int
+	request *sendRequest
+	end     uint64 // position in the stream
+	left    int    // bytes that are not sent
 }
 
 // receiveTask is a chunk that the peer has announced on a lane.
 type receiveTask struct {
-	number             uint64 // of the receive
-	offset, size, done int
-	last               int // index of its last fragment; -1 for none
+	number uint64 // of the receive
+	end    int    // offset in the receive
+	left   int    // bytes that have not come
+	last   int    // index of its last fragment; -1 for none
 }
 
 // driver makes the system calls of a connection's lanes: [polling] on the thread that polls, and
 // [helpers] on threads of their own.
 type driver interface {
-	// handOver gives a part of a request that has become a task of a lane to the lane's thread.
-	handOver(l *lane, part []byte)
-	// send sends what the sockets take of the tasks, or books what was sent. It reports whether
-	// any bytes went.
-	send() (any bool, err error)
-	// receive receives what has come of the expected chunks, or books what has.
+	// send sends what the sockets take of the tasks, or hands them to threads and books what these
+	// have sent. It returns the bytes that went.
+	send() (bytes int, err error)
+	// receive receives what has come of the expected chunks, or hands them to threads and books
+	// what these have received. It returns the error of a thread.
 	receive() error
+	// lends reports whether send reads a payload before it returns.
+	lends() bool
 	// readNotices reads which zero-copy sends of a lane the kernel has completed.
 	readNotices(l *lane)
-	// failure returns the error of a thread.
-	failure() error
-	// unbooked reports whether a thread has done something that is not booked yet.
-	unbooked() bool
+	// hasWork reports whether send or receive would get on without an event of awaited.
+	hasWork() bool
 	// awaited returns the events of poll(2) that the polling thread waits for on a lane.
 	awaited(l *lane) int16
-	// threads returns how many threads there are besides the polling thread.
-	threads() int
+	// moving returns the reasons to which time goes while a lane has bytes to send and room for
+	// them, and while bytes come; 0 for none.
+	moving() (sending, receiving stallReason)
+	// count adds what the threads have counted since the last time to the counters, and returns
+	// how many threads there are.
+	count() (threads int)
 	// stop ends the threads and reports whether all have ended; with wait it waits for that.
 	stop(wait bool) bool
-	// count adds what the threads have counted since the last time to the counters.
-	count()
 }
 
 // polling is the [driver] on the thread that polls.
@@ -65,44 +68,45 @@ type polling struct {
 	syscalls sock.Syscalls
 }
 
-func (*polling) handOver(*lane, []byte) {}
-func (*polling) failure() error         { return nil }
-func (*polling) unbooked() bool         { return false }
-func (*polling) threads() int           { return 0 }
-func (*polling) stop(bool) bool         { return true }
-func (*polling) count()                 {}
+// lends implements [driver]. With zero-copy the kernel reads the payload later.
+func (d *polling) lends() bool {
+	return d.conn.control.fd >= 0 && !d.conn.zeroCopy
+}
 
-func (d *polling) send() (any bool, err error) {
-	out := &d.conn.Out
+func (*polling) hasWork() bool                            { return false }
+func (*polling) moving() (sending, receiving stallReason) { return 0, reasonData }
+func (*polling) count() (threads int)                     { return 0 }
+func (*polling) stop(bool) bool                           { return true }
+
+// send sends one task of each lane.
+func (d *polling) send() (bytes int, err error) {
 	for i := range d.conn.lanes {
 		l := &d.conn.lanes[i]
-		for !l.tasks.Empty() && out.sentNow < sock.MaxCall {
-			n, err := d.sendOn(l)
-			if err != nil {
-				return any, err
-			}
-			if n == 0 {
-				break
-			}
-			any = true
-			out.bookSent(l, n)
+		if l.tasks.Empty() {
+			continue
 		}
+		n, err := d.sendOn(l)
+		if err != nil {
+			return bytes, err
+		}
+		d.conn.Out.bookSent(l, n)
+		bytes += n
 	}
-	return any, nil
+	return bytes, nil
 }
 
 // sendOn sends what a lane's socket takes of its oldest task, up to where the stream goes on in
 // other memory.
 func (d *polling) sendOn(l *lane) (int, error) {
 	out, t := &d.conn.Out, l.tasks.Head()
-	r, from := t.request, t.offset+t.done
-	span, size := out.device.at(r.at+uint64(from), t.size-t.done)
+	from := t.end - uint64(t.left)
+	span, size := out.device.at(from, t.left)
 	if span == nil {
-		first, second := out.sourceOf(r, from, from+size)
+		first, second := out.sourceOf(t.request, from, from+uint64(size))
 		return d.syscalls.Send(&l.Data, first, second)
 	}
 	n, err := d.syscalls.SendDevice(&l.Data, out.device.sender, span.dmabuf,
-		span.offset+r.at+uint64(from)-span.position, size)
+		span.offset+from-span.position, size)
 	switch err { // of the binding, of the route, of the offset
 	case unix.EINVAL, unix.ENODEV, unix.EFAULT:
 		err = transport.Unavailable("mode devmem: sending from a dmabuf: %w", err)
@@ -137,7 +141,7 @@ func (d *polling) receive() error {
 // oldest returns the lane with the oldest chunk for which there are pages, without the lanes of a
 // set; nil for none.
 func (d *polling) oldest(without int) (best *lane) {
-	oldest := d.conn.In.firstWaiting()
+	oldest := d.conn.In.reserved
 	for i := range d.conn.lanes {
 		l := &d.conn.lanes[i]
 		if without&(1<<i) != 0 || l.expected.Empty() {
@@ -161,7 +165,7 @@ func (d *polling) receiveOn(l *lane) (n int, err error) {
 	}
 	have := len(r.fragments)
 	begin := clock.Now()
-	grown, count, err := in.memory.Receive(l.FD, t.size-t.done, last,
+	grown, count, err := in.memory.Receive(l.FD, t.left, last,
 		r.fragments[have:cap(r.fragments)])
 	d.syscalls.CountReceive(begin)
 	if err != nil || grown == 0 && count == 0 {
@@ -173,7 +177,7 @@ func (d *polling) receiveOn(l *lane) (n int, err error) {
 	r.fragments = r.fragments[:have+count]
 	for i := range r.fragments[have:] {
 		f := &r.fragments[have+i]
-		f.Destination = uint32(t.offset + t.done + n)
+		f.Destination = uint32(t.end - t.left + n)
 		n += int(f.Length)
 	}
 	if count > 0 {

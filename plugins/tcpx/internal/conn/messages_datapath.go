@@ -147,12 +147,12 @@ func (c *Conn) Deliver(e *transport.Event) (bool, error) {
 	e.Size, e.Payload, e.DeviceOffset = size, nil, 0
 	switch {
 	case in.destination.Host != nil:
-		e.Payload = in.at(in.read, in.offset, size).Host
+		e.Payload = in.at(in.read, size).Host
 	case in.headers != nil:
 		e.Payload = in.headers.of(number, size)
 		fallthrough
 	default:
-		e.DeviceOffset = in.read*uint64(c.config.Request) + uint64(in.offset)
+		e.DeviceOffset = in.read
 	}
 	in.skip(size)
 	c.messages.announced.Pop()

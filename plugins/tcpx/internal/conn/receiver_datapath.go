@@ -10,26 +10,27 @@ import (
 // next slot of a destination ring. A full request fills its slot.
 //
 // A receive is room for one request. Posting it gives the peer a credit to send that request.
-// Number n has index n%16 on the wire. Those in the queue requests form four groups, oldest first:
+// Number n has index n%16 on the wire. Receives take these steps in the order of their numbers, and
+// each number is that of the first receive that has not taken the step:
 //
-//	pending   all bytes are in bounce memory; they are being unpacked, or are
-//	arriving  has bounce pages; bytes may come
-//	waiting   the peer has announced its first chunk, and there are no pages
-//	posted    announced to the peer, which has announced nothing
+//	requests.Last()   posted: the peer has a credit for it
+//	begun             the peer has announced its first chunk
+//	reserved          it has bounce pages, into which its bytes may come
+//	launched          all bytes have come, and the unpacker has it
+//	requests.First()  consumed: it is unpacked, and its pages are given back
 //
-// A receive passes from group to group in order, and leaves the queue when it is consumed: that
-// gives its pages back.
+// So requests.First() <= launched <= reserved <= begun <= requests.Last().
 type Receiver struct {
-	requests                   queue.Queue[receiveRequest]
-	pending, arriving, waiting int // sizes of the groups
-	pages                      int // bounce pages that the requests have
+	requests                  queue.Queue[receiveRequest]
+	launched, reserved, begun uint64
+	pages                     int // bounce pages that the requests have
 
+	// A position counts the bytes of the stream as if each receive were full.
 	destination bounce.Buffer // a ring that is mapped twice in a row
 	sizes       []int         // of consumed receives, by number modulo the slots; none in a [Side]
-	read        uint64        // the receive in which the next message begins
-	offset      int           // and where in it
-	released    uint64        // receives before this one may be overwritten
-	first       uint64        // the receive that is in the first slot
+	read        uint64        // position of the next message
+	released    uint64        // position before which the ring may be overwritten
+	first       uint64        // position that is at the start of the ring
 
 	conn     *Conn
 	memory   bounce.Allocator
@@ -44,7 +45,7 @@ type receiveRequest struct {
 	total     int // as the sender announced it
 	announced int // bytes in announced chunks
 	arrived   int
-	reserved  int // bounce pages
+	pages     int // of bounce memory
 	slot      int // of the unpacker; -1 if none is in use
 
 	fragments []bounce.Fragment
@@ -70,24 +71,21 @@ func newReceiver(c *Conn, memory bounce.Allocator, unpacker *bounce.Slots) Recei
 	return r
 }
 
-// firstArriving, firstWaiting and begun are the numbers of the first receive behind the groups
-// pending, arriving and waiting.
-func (r *Receiver) firstArriving() uint64 { return r.requests.First() + uint64(r.pending) }
-func (r *Receiver) firstWaiting() uint64  { return r.firstArriving() + uint64(r.arriving) }
-func (r *Receiver) begun() uint64         { return r.firstWaiting() + uint64(r.waiting) }
+// underWay reports whether a receive has begun and is not consumed.
+func (r *Receiver) underWay() bool { return r.begun != r.requests.First() }
 
-// underWay returns how many receives have begun.
-func (r *Receiver) underWay() int { return r.pending + r.arriving + r.waiting }
+// pending returns how many receives are being unpacked, or are unpacked and not consumed.
+func (r *Receiver) pending() uint64 { return r.launched - r.requests.First() }
 
 // waitsForPages reports whether a receive has begun and has no pages.
-func (r *Receiver) waitsForPages() bool { return r.waiting > 0 }
+func (r *Receiver) waitsForPages() bool { return r.reserved < r.begun }
 
 // complete reports whether the next receive to be unpacked has arrived.
 func (r *Receiver) complete() bool {
-	if r.arriving == 0 {
+	if r.launched == r.reserved {
 		return false
 	}
-	q := r.requests.At(r.firstArriving())
+	q := r.requests.At(r.launched)
 	return q.arrived == q.total
 }
 
@@ -126,9 +124,9 @@ func (r *Receiver) PostReceive(to bounce.Buffer, tag uint64) error {
 // expect handles the record of a chunk that is coming.
 func (r *Receiver) expect(k *record) error {
 	c := r.conn
-	number := r.begun()
+	number := r.begun
 	// The chunk belongs to the last receive that has begun, until all of it is announced.
-	if r.underWay() > 0 {
+	if r.underWay() {
 		if last := r.requests.At(number - 1); last.announced < last.total {
 			number--
 		}
@@ -151,7 +149,7 @@ func (r *Receiver) expect(k *record) error {
 	if offset == 0 {
 		q.total, q.arrivedAt = total, clock.Now()
 		c.timer.begin(c, q.arrivedAt)
-		r.waiting++
+		r.begun++
 	}
 	q.announced += size
 	if size > 0 {
@@ -159,7 +157,7 @@ func (r *Receiver) expect(k *record) error {
 		if l.expected.Full() {
 			return ErrProtocol
 		}
-		*l.expected.Push() = receiveTask{number: number, offset: offset, size: size, last: -1}
+		*l.expected.Push() = receiveTask{number: number, end: q.announced, left: size, last: -1}
 	}
 	return nil
 }
@@ -167,21 +165,17 @@ func (r *Receiver) expect(k *record) error {
 // receiveChunks reserves pages for the receives that wait for them, receives what has come, and has
 // complete receives unpacked.
 func (r *Receiver) receiveChunks() error {
-	if r.underWay() == 0 {
-		return nil
-	}
-	for r.waiting > 0 {
-		q := r.requests.At(r.firstWaiting())
+	for r.waitsForPages() {
+		q := r.requests.At(r.reserved)
 		pages := (q.total + pageSize - 1) / pageSize
 		if !r.memory.Reserve(pages, r.pages > 0) {
 			break
 		}
-		q.reserved = pages
+		q.pages = pages
 		r.pages += pages
-		r.waiting--
-		r.arriving++
+		r.reserved++
 	}
-	if err := r.conn.driver.receive(); err != nil {
+	if err := r.conn.driver.receive(); err != nil || !r.underWay() {
 		return err
 	}
 	if err := r.launch(); err != nil {
@@ -199,7 +193,7 @@ func (r *Receiver) bookReceived(l *lane, n int) {
 	if q.arrived == q.total {
 		q.arrivedAt = clock.Now()
 	}
-	if t.done += n; t.done == t.size {
+	if t.left -= n; t.left == 0 {
 		l.expected.Pop()
 	}
 }
@@ -208,7 +202,7 @@ func (r *Receiver) bookReceived(l *lane, n int) {
 func (r *Receiver) launch() error {
 	k := r.conn.counters
 	for r.complete() {
-		q := r.requests.At(r.firstArriving())
+		q := r.requests.At(r.launched)
 		if q.total > 0 && r.conn.config.Unpack {
 			slot, free := r.unpacker.Take()
 			if !free {
@@ -228,9 +222,8 @@ func (r *Receiver) launch() error {
 			q.unpackedAt = clock.Now()
 			q.launchedAt = q.unpackedAt
 		}
-		r.arriving--
-		r.pending++
-		k.PendingPeak = max(k.PendingPeak, uint64(r.pending))
+		r.launched++
+		k.PendingPeak = max(k.PendingPeak, r.pending())
 	}
 	return nil
 }
@@ -254,7 +247,7 @@ func (r *Receiver) unpack(q *receiveRequest, slot int) error {
 
 // collect takes back the slots of receives that are unpacked.
 func (r *Receiver) collect() error {
-	for n := r.requests.First(); n < r.firstArriving(); n++ {
+	for n := r.requests.First(); n < r.launched; n++ {
 		q := r.requests.At(n)
 		if q.slot < 0 {
 			continue
@@ -272,7 +265,7 @@ func (r *Receiver) collect() error {
 // Consume ends the oldest receive if it is unpacked, and gives its pages back. It returns the
 // size of the receive.
 func (r *Receiver) Consume() (size int, ok bool, err error) {
-	if r.pending == 0 {
+	if r.pending() == 0 {
 		return 0, false, nil
 	}
 	c, q := r.conn, r.requests.Head()
@@ -287,16 +280,15 @@ func (r *Receiver) Consume() (size int, ok bool, err error) {
 		[...]int64{q.posted, q.arrivedAt, q.launchedAt, q.unpackedAt, now}})
 	size = q.total
 	r.recycle(q)
-	r.pending--
 	r.requests.Pop()
 	return size, true, nil
 }
 
 // recycle gives the pages of a receive back.
 func (r *Receiver) recycle(q *receiveRequest) {
-	r.memory.Give(q.fragments, q.reserved)
-	r.pages -= q.reserved
-	q.reserved, q.fragments, q.to = 0, q.fragments[:0], bounce.Buffer{}
+	r.memory.Give(q.fragments, q.pages)
+	r.pages -= q.pages
+	q.pages, q.fragments, q.to = 0, q.fragments[:0], bounce.Buffer{}
 }
 
 // The stream. Each receive is unpacked to the next slot of the destination ring. A full request
@@ -314,32 +306,31 @@ func (r *Receiver) Allocate() (err error) {
 // Free releases the destination ring. Nothing may be under way.
 func (r *Receiver) Free() error { return r.unpacker.Free(r.destination) }
 
-// at returns size bytes of the destination ring from an offset of a receive on.
-func (r *Receiver) at(number uint64, offset, size int) bounce.Buffer {
-	slot := int((number - r.first) % uint64(len(r.sizes)))
-	return r.destination.Slice(slot*r.conn.config.Request+offset, size)
+// at returns size bytes of the destination ring from a position on.
+func (r *Receiver) at(position uint64, size int) bounce.Buffer {
+	request := uint64(r.conn.config.Request)
+	ring := request * uint64(len(r.sizes))
+	return r.destination.Slice(int((position-r.first)%ring), size)
 }
 
 // place returns the memory for the next receive to be unpacked. If the ring is the host's and holds
 // nothing else, that is the first slot, which is still in the caches; the ring is larger than they
 // are. Device memory keeps old messages as long as it can.
 func (r *Receiver) place(size int) bounce.Buffer {
-	number := r.firstArriving()
-	if r.destination.Host != nil && r.released == number && r.offset == 0 {
-		r.first = number
+	position := r.launched * uint64(r.conn.config.Request)
+	if r.destination.Host != nil && r.released == position {
+		r.first = position
 	}
-	return r.at(number, 0, size)
+	return r.at(position, size)
 }
 
-// Kept returns size bytes of the stream in device memory from a position on, in which each receive
-// counts as full. ok is false if a receive that was posted since may have overwritten them.
+// Kept returns size bytes of the stream in device memory from a position on. ok is false if a
+// receive that was posted since may have overwritten them.
 func (r *Receiver) Kept(position uint64, size int) (b bounce.Buffer, ok bool) {
-	request := uint64(r.conn.config.Request)
-	number := position / request
-	if r.requests.Last()-number > uint64(len(r.sizes)) {
+	if r.requests.Last()-position/uint64(r.conn.config.Request) > uint64(len(r.sizes)) {
 		return bounce.Buffer{}, false
 	}
-	return r.at(number, int(position%request), size), true
+	return r.at(position, size), true
 }
 
 // ReleaseDelivered lets new receives overwrite the messages that were delivered.
@@ -365,11 +356,10 @@ func (r *Receiver) Refill() error {
 
 // postReceives posts as many receives as the window and the destination ring allow.
 func (r *Receiver) postReceives() {
-	config := r.conn.config
+	config, request := r.conn.config, uint64(r.conn.config.Request)
 	for r.requests.Len() < config.ReceiveWindow &&
-		r.requests.Last()-r.released < uint64(len(r.sizes)) {
-		number := r.requests.Last()
-		if r.PostReceive(bounce.Buffer{Size: config.Request}, number) != nil {
+		(r.requests.Last()+1)*request-r.released <= uint64(len(r.sizes))*request {
+		if r.PostReceive(bounce.Buffer{Size: config.Request}, r.requests.Last()) != nil {
 			return // the next Receive finds the error
 		}
 	}
@@ -383,27 +373,26 @@ func (r *Receiver) arrived(size int) (bool, error) {
 	if size == 0 {
 		return true, nil
 	}
-	request := r.conn.config.Request
-	left := r.offset + size
-	end := r.read + uint64((left+request-1)/request)
-	if r.requests.First() < end {
+	request, end := uint64(r.conn.config.Request), r.read+uint64(size)
+	if r.requests.First()*request < end {
 		return false, nil
 	}
-	for n := r.read; n < end; n++ {
+	for n := r.read / request; n*request < end; n++ {
 		// A message continues only behind a full request.
-		if r.size(n) < min(left, request) {
+		if uint64(r.size(n)) < min(end-n*request, request) {
 			return false, ErrProtocol
 		}
-		left -= request
 	}
 	return true, nil
 }
 
 // skip moves behind a message of size bytes that has arrived.
 func (r *Receiver) skip(size int) {
-	r.offset += size
-	for r.read < r.requests.First() && r.offset >= r.size(r.read) {
-		r.offset -= r.size(r.read)
-		r.read++
+	r.read += uint64(size)
+	request := uint64(r.conn.config.Request)
+	n := r.read / request
+	for n < r.requests.First() && r.read >= n*request+uint64(r.size(n)) {
+		n++
+		r.read = n * request
 	}
 }

@@ -11,29 +11,32 @@ import (
 // stream is flushed. Once the peer has sent a credit for a request, it is cut into chunks, each of
 // which becomes a task of a lane. It is freed when the peer has it all.
 //
-// Positions count the bytes of the stream from its beginning. The staging ring holds what is from
-// acked to end, except for what was sent straight from the caller's memory or a device's.
+// A position counts the bytes of the stream since the staging ring was last empty. The cursors are
+// acked() <= assigned <= cut <= end:
+//
+//	end       the stream ends here
+//	cut       everything before is in requests
+//	assigned  everything before is in chunks, which are assigned to lanes
+//	acked()   the peer has everything before
+//
+// The staging ring holds what is from acked to end, except for what was sent straight from the
+// caller's memory or a device's.
 type Sender struct {
+	assigned, cut, end uint64
+	flush              bool // what is behind cut is to be sent, although it is no full request
+
 	requests queue.Queue[sendRequest] // posted and not freed
 	// credits are those that no request has used yet: a request pops one when all of it is in
 	// chunks.
 	credits queue.Queue[credit]
 
 	staging []byte // a ring that is mapped twice in a row
-	end     uint64 // position of the end of the stream
-	flushed uint64 // position up to which the stream is to be sent
-	cut     uint64 // position up to which it is cut into requests
-	acked   uint64 // position up to which the peer has it
-	first   uint64 // position that is at the start of the staging ring
-
-	// borrowed is memory of the caller of Write that holds the stream from position borrowedAt on;
-	// nil outside of Write. The staging ring holds what is before.
-	borrowed   []byte
-	borrowedAt uint64
+	// lent is memory of the caller of Write that holds the last bytes of the stream; nil outside of
+	// Write.
+	lent []byte
 
 	conn       *Conn
 	peerWindow uint64 // receives that the peer posts ahead
-	sentNow    int    // bytes sent in this call of sendChunks
 	windowFull bool   // the stream has bytes that the send window keeps back
 	// filled returns the position up to which the stream is in the staging ring; nil if all of it
 	// is.
@@ -43,21 +46,17 @@ type Sender struct {
 
 // sendRequest is one request.
 type sendRequest struct {
-	tag      uint64
-	source   []byte
-	size     int
-	at       uint64 // position of the source in the stream
-	assigned int    // bytes that are assigned to lanes
-	written  int    // bytes that sockets have taken
-	lanes    uint16 // set of lanes that have a part of it
-	marks    [MaxLanes]laneMark
+	tag    uint64
+	source []byte
+	at     uint64 // position of the source in the stream
+	marks  [MaxLanes]laneMark
 
 	posted, chunkedAt, writtenAt int64 // the latter two only if they are traced, otherwise 0
 }
 
 // laneMark is how far a lane must be acknowledged for a request to be.
 type laneMark struct {
-	position uint64
+	assigned uint64 // bytes; 0 if the lane has no part of the request
 	notices  uint32
 }
 
@@ -72,22 +71,31 @@ func newSender(c *Conn) Sender {
 		credits: queue.New[credit](Requests), peerWindow: Requests}
 }
 
-// PostSend posts a request with the stream's bytes from position at. They are in source, except for
-// borrowed ones: Write copies those that the sockets did not take to source before it returns. The
-// memory must not change until the request is freed.
-func (s *Sender) PostSend(source []byte, at, tag uint64) error {
-	c, size := s.conn, len(source)
+// PostSend appends a request to a stream that has nothing else. It is sent from source, which must
+// not change until the request is freed.
+func (s *Sender) PostSend(source []byte, tag uint64) error {
+	err := s.post(source, tag)
+	s.end = s.cut
+	return err
+}
+
+// post posts a request with the next bytes of the stream that are not cut. They are in source,
+// except for lent ones: Write copies those that the sockets did not take to source before it
+// returns.
+func (s *Sender) post(source []byte, tag uint64) error {
+	c := s.conn
 	switch {
 	case c.Err != nil:
 		return c.Err
 	case s.requests.Full():
 		return ErrNoFreeRequest
-	case size > c.config.Request:
+	case len(source) > c.config.Request:
 		return ErrRequestSize
 	}
 	r := s.requests.Push()
-	r.tag, r.source, r.size, r.at = tag, source, size, at
-	r.assigned, r.written, r.lanes = 0, 0, 0
+	r.tag, r.source, r.at = tag, source, s.cut
+	s.cut += uint64(len(source))
+	clear(r.marks[:len(c.lanes)])
 	r.posted, r.chunkedAt, r.writtenAt = clock.Now(), 0, 0
 	c.timer.begin(c, r.posted)
 	c.counters.Sends++
@@ -120,7 +128,7 @@ func (s *Sender) sendChunks() error {
 	if s.requests.Empty() {
 		return nil
 	}
-	for s.sentNow = 0; s.sentNow < sock.MaxCall; {
+	for sent := 0; sent < sock.MaxCall; {
 		assigned, err := s.assignChunks()
 		if err != nil {
 			return err
@@ -128,13 +136,14 @@ func (s *Sender) sendChunks() error {
 		if assigned {
 			s.conn.control.flush() // the peer can receive the bytes only after the record
 		}
-		sent, err := s.conn.driver.send()
+		n, err := s.conn.driver.send()
 		if err != nil {
 			return err
 		}
-		if !sent && !assigned {
+		if n == 0 && !assigned {
 			return nil
 		}
+		sent += n
 	}
 	return nil
 }
@@ -149,23 +158,25 @@ func (s *Sender) assignChunks() (assigned bool, err error) {
 		switch {
 		case r.tag != credit.tag:
 			return assigned, c.refuse(refusalTag, ErrTagMismatch)
-		case r.size > credit.size:
+		case len(r.source) > credit.size:
 			return assigned, c.refuse(refusalTruncated, ErrTruncated)
 		}
 		for {
 			to := s.chooseLane()
-			if to < 0 && r.size > 0 || !c.control.hasRoomForChunk() {
+			offset := int(s.assigned - r.at)
+			left := len(r.source) - offset
+			if to < 0 && left > 0 || !c.control.hasRoomForChunk() {
 				return assigned, nil
 			}
-			size := min(c.config.Chunk, r.size-r.assigned)
+			size := min(c.config.Chunk, left)
 			c.control.put(record{kind: recordChunk, lane: uint8(max(to, 0)),
-				index: uint16(number % Requests), size: uint32(size), offset: uint32(r.assigned),
-				total: uint32(r.size), tag: r.tag})
+				index: uint16(number % Requests), size: uint32(size), offset: uint32(offset),
+				total: uint32(len(r.source)), tag: r.tag})
 			assigned = true
 			if size > 0 {
 				s.assign(to, r, size)
 			}
-			if r.assigned == r.size {
+			if size == left {
 				break
 			}
 		}
@@ -184,9 +195,9 @@ func (s *Sender) chooseLane() int {
 	best, fewest := -1, uint64(0)
 	for i := range s.conn.lanes {
 		l := &s.conn.lanes[i]
-		bytes := uint64(l.queued)
-		if !s.conn.config.LeastLoaded {
-			bytes += l.position
+		bytes := l.assigned
+		if s.conn.config.LeastLoaded {
+			bytes -= l.sent
 		}
 		if l.tasks.Len() < laneTasks && (best < 0 || bytes < fewest) {
 			best, fewest = i, bytes
@@ -198,45 +209,41 @@ func (s *Sender) chooseLane() int {
 // assign makes the next size bytes of a request a task of a lane.
 func (s *Sender) assign(to int, r *sendRequest, size int) {
 	l := &s.conn.lanes[to]
-	*l.tasks.Push() = sendTask{request: r, offset: r.assigned, size: size}
-	l.queued += size
-	s.conn.driver.handOver(l, r.source[r.assigned:r.assigned+size])
-	r.assigned += size
-	r.lanes |= 1 << to
+	l.assigned += uint64(size)
+	r.marks[to].assigned = l.assigned
+	s.assigned += uint64(size)
+	*l.tasks.Push() = sendTask{request: r, end: s.assigned, left: size}
 	s.conn.counters.Chunks++
 }
 
-// sourceOf returns the memory of a request from one offset to another, in two parts if the end is
-// borrowed.
-func (s *Sender) sourceOf(r *sendRequest, from, to int) (first, second []byte) {
-	if end := r.at + uint64(to); s.borrowed != nil && end > s.borrowedAt {
-		middle := min(max(from, int(int64(s.borrowedAt-r.at))), to)
-		begin := r.at + uint64(middle) - s.borrowedAt
-		return r.source[from:middle], s.borrowed[begin : end-s.borrowedAt]
+// sourceOf returns the bytes of a request from one position to another, in two parts if the end is
+// lent.
+func (s *Sender) sourceOf(r *sendRequest, from, to uint64) (first, second []byte) {
+	at := s.lentAt()
+	middle := min(max(from, at), to)
+	if middle < to {
+		second = s.lent[middle-at : to-at]
 	}
-	return r.source[from:to], nil
+	return r.source[from-r.at : middle-r.at], second
 }
 
 // bookSent books bytes that a lane's socket has taken, for its oldest tasks.
 func (s *Sender) bookSent(l *lane, bytes int) {
 	k := s.conn.counters
 	k.SentBytes += uint64(bytes)
-	s.sentNow += bytes
-	l.position += uint64(bytes)
-	l.queued -= bytes
+	l.sent += uint64(bytes)
 	for bytes > 0 {
 		t := l.tasks.Head()
-		r := t.request
-		n := min(bytes, t.size-t.done)
+		n := min(bytes, t.left)
 		bytes -= n
-		t.done += n
-		if r.written += n; r.written == r.size && k.tracing() {
-			r.writtenAt = clock.Now()
+		if t.left -= n; t.left > 0 {
+			return
 		}
-		r.marks[l.index] = laneMark{position: l.position - uint64(bytes), notices: l.Sends}
-		if t.done == t.size {
-			l.tasks.Pop()
+		t.request.marks[l.index].notices = l.Sends
+		if k.tracing() {
+			t.request.writtenAt = clock.Now()
 		}
+		l.tasks.Pop()
 	}
 }
 
@@ -248,17 +255,16 @@ func (s *Sender) FreeOldest() bool {
 		return false
 	}
 	r := s.requests.Head()
-	if r.written < r.size || !s.acknowledged(r, number) {
+	if !s.acknowledged(r, number) {
 		return false
 	}
-	r.source = nil
 	now := clock.Now()
 	s.conn.counters.SendNS += uint64(now - r.posted)
-	s.conn.counters.traceRequest(traced{s.conn.peer, &sendTrace, number % Requests, r.size,
+	s.conn.counters.traceRequest(traced{s.conn.peer, &sendTrace, number % Requests, len(r.source),
 		[...]int64{r.posted, r.chunkedAt, r.writtenAt, now, now}})
-	s.acked += uint64(r.size)
-	s.device.free(s.acked)
+	r.source = nil
 	s.requests.Pop()
+	s.device.free(s.acked())
 	return true
 }
 
@@ -268,26 +274,23 @@ func (s *Sender) FreeOldest() bool {
 func (s *Sender) acknowledged(r *sendRequest, number uint64) bool {
 	c := s.conn
 	consumed := s.credits.Last() > number+s.peerWindow
-	if consumed && !c.zeroCopy {
-		return true
-	}
 	for i := range c.lanes {
-		if r.lanes&(1<<i) == 0 {
-			continue
+		l, mark := &c.lanes[i], &r.marks[i]
+		if l.sent < mark.assigned {
+			return false
 		}
-		l := &c.lanes[i]
-		if c.zeroCopy && int32(r.marks[i].notices-l.Notices) > 0 {
-			if c.driver.readNotices(l); int32(r.marks[i].notices-l.Notices) > 0 {
+		if c.zeroCopy && mark.assigned > 0 && int32(mark.notices-l.Notices) > 0 {
+			if c.driver.readNotices(l); int32(mark.notices-l.Notices) > 0 {
 				return false
 			}
 		}
-		if consumed {
+		if consumed || mark.assigned == 0 {
 			continue
 		}
 		c.counters.Calls[sock.Others]++
 		// Signed: a helper may have sent bytes that are not booked yet, so more can be
 		// unacknowledged than was ever booked as sent.
-		if int64(l.position)-int64(sock.Unacknowledged(l.FD)) < int64(r.marks[i].position) {
+		if int64(l.sent)-int64(sock.Unacknowledged(l.FD)) < int64(mark.assigned) {
 			return false
 		}
 	}
@@ -296,7 +299,7 @@ func (s *Sender) acknowledged(r *sendRequest, number uint64) bool {
 
 // idle reports whether nothing is left to be sent.
 func (s *Sender) idle() bool {
-	return s.cut == s.flushed && s.unchunked() == 0 && s.conn.idleLanes()
+	return !s.flush && s.unchunked() == 0 && s.conn.idleLanes()
 }
 
 // idleLanes reports whether no lane has anything to send.

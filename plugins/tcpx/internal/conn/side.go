@@ -103,7 +103,7 @@ func (s *Side) SendAll(stopped *atomic.Bool, tag uint64, next func() []byte) err
 		for more && out.UnderWay() < s.config.SendWindow {
 			part := next()
 			more = len(part) > 0
-			if err := out.PostSend(part, 0, tag+out.Posted()); err != nil {
+			if err := out.PostSend(part, tag+out.Posted()); err != nil {
 				return err
 			}
 		}

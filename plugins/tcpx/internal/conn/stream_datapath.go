@@ -1,8 +1,8 @@
 package conn
 
-// minDirect is the size from which Write sends a payload without copying it to the staging ring
+// minLent is the size from which Write sends a payload without copying it to the staging ring
 // first: the copy then costs about what a system call costs.
-const minDirect = 32 << 10
+const minLent = 32 << 10
 
 // SetStaging gives the stream its staging ring: memory that is mapped twice in a row. If others
 // than Write fill the ring, filled returns the position up to which they have; otherwise it is nil.
@@ -13,7 +13,7 @@ func (s *Sender) SetStaging(ring []byte, filled func() uint64) {
 func (s *Sender) size() uint64 { return uint64(len(s.staging) / 2) }
 
 // Offset returns where in the staging ring a position of the stream is.
-func (s *Sender) Offset(position uint64) uint64 { return (position - s.first) % s.size() }
+func (s *Sender) Offset(position uint64) uint64 { return position % s.size() }
 
 // at returns size bytes of the staging ring from a position on.
 func (s *Sender) at(position, size uint64) []byte { return s.staging[s.Offset(position):][:size] }
@@ -21,80 +21,81 @@ func (s *Sender) at(position, size uint64) []byte { return s.staging[s.Offset(po
 // End returns the position of the end of the stream.
 func (s *Sender) End() uint64 { return s.end }
 
+// acked returns the position before which the peer has everything.
+func (s *Sender) acked() uint64 {
+	if s.requests.Empty() {
+		return s.cut
+	}
+	return s.requests.Head().at
+}
+
 // hasRoom reports whether the staging ring has room for size bytes. It frees the requests that
 // credits prove consumed, and asks TCP about the others only when the ring is half full.
 // When the ring is empty, the stream starts again at its beginning, which is still in the caches;
 // the ring is larger than they are.
 func (s *Sender) hasRoom(size uint64) bool {
-	for s.acked != s.end && s.credits.Last() > s.requests.First()+s.peerWindow && s.FreeOldest() {
+	for s.credits.Last() > s.requests.First()+s.peerWindow && s.FreeOldest() {
 	}
-	if s.acked == s.end {
-		s.first = s.end
+	if s.acked() == s.end {
+		s.assigned, s.cut, s.end = 0, 0, 0
 	}
-	if s.end+size-s.acked > s.size()/2 {
+	if s.end+size-s.acked() > s.size()/2 {
 		s.freeAll()
 	}
-	return s.end+size-s.acked <= s.size()
+	return s.end+size-s.acked() <= s.size()
 }
 
 // Skip appends size bytes that the caller itself writes to the staging ring. There must be room.
 func (s *Sender) Skip(size int) { s.end += uint64(size) }
 
-// Write appends a payload, for which there must be room. It copies the payload to the staging ring;
-// of a large one, only what the sockets do not take at once.
+// Write appends a payload, for which there must be room. Of a large one it copies to the staging
+// ring only what the sockets do not take at once.
 func (s *Sender) Write(payload []byte) {
-	c, size := s.conn, uint64(len(payload))
-	if size >= minDirect && c.control.fd >= 0 && !c.zeroCopy && c.config.Threads == 0 {
-		s.writeDirect(payload)
+	if len(payload) < minLent || !s.conn.driver.lends() {
+		s.Copy(payload)
 		return
 	}
-	copy(s.at(s.end, size), payload)
-	s.end += size
-	c.counters.Staged += size
-	if size > 0 {
-		c.counters.Stagings++
-	}
-}
-
-// writeDirect sends what the sockets take of a payload straight from where it is, and copies the
-// rest to the staging ring.
-func (s *Sender) writeDirect(payload []byte) {
 	c := s.conn
-	s.borrowed, s.borrowedAt = payload, s.end
+	s.lent = payload
 	s.end += uint64(len(payload))
 	before := c.counters.SentBytes
 	_ = c.Send(true) // the next Receive finds the error
-	// Chunks that were not sent in full, and then everything that is no chunk yet.
 	for i := range c.lanes {
 		tasks := &c.lanes[i].tasks
 		for n := tasks.First(); n < tasks.Last(); n++ {
 			t := tasks.At(n)
-			s.copyToStaging(t.request.at+uint64(t.offset+t.done),
-				t.request.at+uint64(t.offset+t.size))
+			s.copyLent(t.end-uint64(t.left), t.end)
 		}
 	}
-	unassigned := s.cut
-	if s.unchunked() > 0 {
-		r := s.requests.At(s.credits.First())
-		unassigned = r.at + uint64(r.assigned)
-	}
-	s.copyToStaging(unassigned, s.end)
-	s.borrowed = nil
+	s.copyLent(s.assigned, s.end)
+	s.lent = nil
 	c.counters.Direct += c.counters.SentBytes - before
 }
 
-// copyToStaging copies the stream from one position to another to the staging ring, as far as it is
-// borrowed.
-func (s *Sender) copyToStaging(from, to uint64) {
-	if from = max(from, s.borrowedAt); from < to {
-		copy(s.at(from, to-from), s.borrowed[from-s.borrowedAt:to-s.borrowedAt])
+// Copy is Write for the beginning of a message, which must not leave alone: it copies to the
+// staging ring and sends nothing.
+func (s *Sender) Copy(payload []byte) {
+	s.lent = payload
+	s.end += uint64(len(payload))
+	s.copyLent(s.lentAt(), s.end)
+	s.lent = nil
+}
+
+// lentAt returns the position of the lent bytes, which are the last of the stream.
+func (s *Sender) lentAt() uint64 { return s.end - uint64(len(s.lent)) }
+
+// copyLent copies the lent bytes from one position to another to the staging ring.
+func (s *Sender) copyLent(from, to uint64) {
+	at := s.lentAt()
+	if from = max(from, at); from < to {
+		copy(s.at(from, to-from), s.lent[from-at:to-at])
 		s.conn.counters.Staged += to - from
 		s.conn.counters.Stagings++
 	}
 }
 
 // MarkFlushed lets the next Send cut a last request that is not full.
-func (s *Sender) MarkFlushed() { s.flushed = s.end }
+func (s *Sender) MarkFlushed() { s.flush = s.cut < s.end }
 
 // WaitsForCredit reports whether a request waits for the peer's credit.
 func (s *Sender) WaitsForCredit() bool { return s.credits.Last() < s.requests.Last() }
@@ -107,23 +108,20 @@ func (s *Sender) cutRequests() error {
 	if s.filled != nil {
 		filled = s.filled()
 	}
-	for c.Err == nil && (s.end-s.cut >= request || s.cut < s.flushed) {
+	for c.Err == nil && (s.end-s.cut >= request || s.flush) {
 		if !s.windowOpen() {
 			s.windowFull = true
 			c.timer.begin(c, 0)
 			break
 		}
-		size := request
-		if s.end-s.cut < size {
-			size = s.flushed - s.cut
-		}
+		size := min(request, s.end-s.cut)
 		if s.cut+size > filled {
 			break // a GPU still copies a part of the request
 		}
-		if err := s.PostSend(s.at(s.cut, size), s.cut, s.requests.Last()); err != nil {
+		if err := s.post(s.at(s.cut, size), s.requests.Last()); err != nil {
 			return err
 		}
-		s.cut += size
+		s.flush = s.flush && s.cut < s.end
 	}
 	return nil
 }
@@ -155,7 +153,7 @@ func (s *Sender) CanReply(size int) bool {
 	if s.filled != nil && s.filled() < s.end {
 		return false // it would be sent after the copies, by a later poll
 	}
-	if c.driver.unbooked() {
+	if c.driver.hasWork() {
 		_, _ = c.driver.send()
 	}
 	if !c.idleLanes() {
@@ -177,7 +175,7 @@ func (s *Sender) sendable() int {
 // canSend reports whether there is something to send and room for it. A PostMessage may have freed
 // requests and left the stream waiting.
 func (s *Sender) canSend() bool {
-	return s.cut < s.flushed && s.requests.Len() < s.conn.config.SendWindow ||
+	return s.flush && s.requests.Len() < s.conn.config.SendWindow ||
 		!s.credits.Empty() && s.unchunked() > 0 && s.chooseLane() >= 0 &&
 			s.conn.control.hasRoomForChunk()
 }

@@ -122,7 +122,7 @@ func TestConsumeIsGated(t *testing.T) {
 	for i := range uint64(Requests) {
 		err := b.In.PostReceive(b.Destination.Slice(int(i)*each, each), i)
 		require.NoError(t, err)
-		err = a.Out.PostSend(data[int(i)*each:][:each], 0, i)
+		err = a.Out.PostSend(data[int(i)*each:][:each], i)
 		require.NoError(t, err)
 	}
 	refused := 0
@@ -130,7 +130,7 @@ func TestConsumeIsGated(t *testing.T) {
 		eventually(t, "a request to be consumed", func() bool {
 			require.NoError(t, a.Progress())
 			require.NoError(t, b.Progress())
-			if b.In.firstArriving() <= i {
+			if b.In.launched <= i {
 				return false
 			}
 			if consumed(b) {
@@ -157,12 +157,12 @@ func TestUngatedWouldShow(t *testing.T) {
 	data := random(2, 100_000)
 	err := b.In.PostReceive(b.Destination.Slice(0, len(data)), 1)
 	require.NoError(t, err)
-	err = a.Out.PostSend(data, 0, 1)
+	err = a.Out.PostSend(data, 1)
 	require.NoError(t, err)
 	eventually(t, "the unpack to be launched", func() bool {
 		require.NoError(t, a.Progress())
 		require.NoError(t, b.Progress())
-		return b.In.firstArriving() == 1
+		return b.In.launched == 1
 	})
 	r := b.In.requests.At(0)
 	fragments := append([]bounce.Fragment(nil), r.fragments...)
@@ -202,7 +202,7 @@ func TestWindowFills(t *testing.T) {
 				require.NoError(t, err)
 			}
 			for a.Out.Posted() < work && a.Out.Posted()-a.Out.requests.First() < size {
-				err := a.Out.PostSend(data, 0, a.Out.Posted())
+				err := a.Out.PostSend(data, a.Out.Posted())
 				require.NoError(t, err)
 			}
 			require.NoError(t, a.Progress())
@@ -248,14 +248,14 @@ func TestScatter(t *testing.T) {
 		data := random(uint64(i), size)
 		err := b.In.PostReceive(b.Destination.Slice(0, 512<<10), 1)
 		require.NoError(t, err)
-		err = a.Out.PostSend(data, 0, 1)
+		err = a.Out.PostSend(data, 1)
 		require.NoError(t, err)
 		var list []bounce.Fragment
 		number := b.In.Consumed()
 		eventually(t, "the request", func() bool {
 			require.NoError(t, a.Progress())
 			require.NoError(t, b.Progress())
-			if b.In.firstArriving() == number+1 && list == nil {
+			if b.In.launched == number+1 && list == nil {
 				list = append(list, b.In.requests.At(number).fragments...)
 			}
 			return consumed(b)

@@ -46,7 +46,7 @@ func TestChunksCostTheSame(t *testing.T) {
 		for a.Out.Posted()-a.Out.requests.First() < Requests &&
 			b.In.Posted()-b.In.Consumed() < Requests {
 			if b.In.PostReceive(b.Destination.Slice(0, len(data)), b.In.Posted()) != nil ||
-				a.Out.PostSend(data, 0, a.Out.Posted()) != nil {
+				a.Out.PostSend(data, a.Out.Posted()) != nil {
 				panic("a request was refused")
 			}
 		}
