@@ -13,7 +13,7 @@ import (
 var _ transport.DeviceWorker = (*worker)(nil)
 
 // ReserveDevice implements [transport.DeviceWorker].
-func (w *worker) ReserveDevice(slots uint16, size int) (err error) {
+func (w *worker) ReserveDevice(slots uint16, size int) error {
 	d := &w.source
 	switch {
 	case w.destroyed:
@@ -24,11 +24,7 @@ func (w *worker) ReserveDevice(slots uint16, size int) (err error) {
 				transport.ErrUnsupported))
 	}
 	d.stride = max(size, 1)
-	if d.nic != nil {
-		if err := d.addPlaces(int(slots)); err != nil {
-			return name.Error("reserve device memory", err)
-		}
-	} else if d.memory, err = d.gpu.AllocateSource(int(slots) * d.stride); err != nil {
+	if err := d.addPlaces(int(slots)); err != nil {
 		return name.Error("reserve device memory", err)
 	}
 	d.sizes = make([]int, int(slots)+1)
@@ -55,15 +51,11 @@ func (w *worker) WriteDevice(slot uint16, payload []byte) error {
 		}
 	}
 	if len(payload) > 0 {
-		to := d.memory
-		if d.nic == nil {
-			to = to.Slice((int(slot)-1)*d.stride, len(payload))
-		} else if p, err := w.freePlace(int(slot)); err == nil {
-			to = p.memory
-		} else {
-			return name.Error("write device memory", err)
+		place, err := w.freePlace(int(slot))
+		if err == nil {
+			err = d.gpu.Write(place.memory, payload)
 		}
-		if err := d.gpu.Write(to, payload); err != nil {
+		if err != nil {
 			return name.Error("write device memory", err)
 		}
 	}
@@ -72,9 +64,16 @@ func (w *worker) WriteDevice(slot uint16, payload []byte) error {
 }
 
 // addPlaces allocates as many places as there are slots.
-func (d *deviceSource) addPlaces(slots int) error {
-	memory, dmabuf, err := d.nic.AllocateSource(d.gpu, slots*d.stride)
-	for i := range slots {
+func (d *deviceSource) addPlaces(slots int) (err error) {
+	var memory bounce.Buffer
+	var dmabuf uint32
+	if d.nic != nil {
+		memory, dmabuf, err = d.nic.AllocateSource(d.gpu, slots*d.stride)
+	} else {
+		memory, err = d.gpu.AllocateSource(slots * d.stride)
+		d.memory = memory
+	}
+	for i := 0; err == nil && i < slots; i++ {
 		offset := i * d.stride
 		d.places = append(d.places, devicePlace{memory: memory.Slice(offset, d.stride),
 			dmabuf: dmabuf, offset: uint64(offset)})

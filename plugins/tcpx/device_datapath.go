@@ -9,20 +9,19 @@ import (
 
 // deviceSource is the GPU memory of a worker from which it sends payloads.
 type deviceSource struct {
-	gpu    *bounce.GPU // nil with send-memory=host
-	memory bounce.Buffer
-	stride int
-	sizes  []int // of the payloads, by slot; slots count from 1
-
+	gpu    *bounce.GPU    // nil with send-memory=host
 	nic    *bounce.Dmabuf // that sends from places; nil in mode gpu
-	places []devicePlace  // of slots 1 and up, and then spare ones
+	memory bounce.Buffer  // of the places in mode gpu
+	stride int
+	sizes  []int         // of the payloads, by slot; slots count from 1
+	places []devicePlace // of slots 1 and up, and then spare ones
 }
 
-// devicePlace is where the payload of a slot is in a dmabuf.
+// devicePlace is where the payload of a slot is.
 type devicePlace struct {
 	memory bounce.Buffer
-	dmabuf uint32
-	offset uint64
+	dmabuf uint32 // that has the memory in mode devmem
+	offset uint64 // in the dmabuf
 }
 
 // has reports whether the slot of an op has its payload.
@@ -41,9 +40,8 @@ type deviceCopies struct {
 
 // deviceRest is the part of a payload for which no copy was started yet.
 type deviceRest struct {
-	from int    // offset in the GPU's memory
+	from bounce.Buffer
 	at   uint64 // position in the stream
-	size int
 }
 
 // deviceCopy is a copy that is not known to have ended.
@@ -67,8 +65,8 @@ func (d *deviceCopies) post(number uint32, op *transport.Op) bool {
 	}
 	c.Out.Copy(op.Payload)
 	if size > prefix {
-		*d.waiting.Push() = deviceRest{from: (int(op.DeviceSlot)-1)*source.stride + prefix,
-			at: c.Out.End(), size: size - prefix}
+		*d.waiting.Push() = deviceRest{at: c.Out.End(),
+			from: source.places[op.DeviceSlot-1].memory.Slice(prefix, size-prefix)}
 		c.Out.Skip(size - prefix)
 	}
 	d.advance()
@@ -111,15 +109,15 @@ func (d *deviceCopies) advance() uint64 {
 		// The first of the ring's two mappings is pinned, so no copy crosses its end.
 		ring := len(d.peer.staging) / 2
 		begin := int(out.Offset(r.at))
-		size := min(r.size, settings.chunk, ring-begin)
-		number := source.gpu.CopyOut(d.peer.staging[begin:begin+size], source.memory, r.from)
+		size := min(r.from.Size, settings.chunk, ring-begin)
+		number := source.gpu.CopyOut(d.peer.staging[begin:begin+size], r.from)
 		if number == 0 {
 			break
 		}
 		*d.started.Push() = deviceCopy{number: number, at: r.at}
-		r.from += size
+		r.from = r.from.Slice(size, r.from.Size-size)
 		r.at += uint64(size)
-		if r.size -= size; r.size == 0 {
+		if r.from.Size == 0 {
 			d.waiting.Pop()
 		}
 	}

@@ -35,10 +35,10 @@ func localGPU(err error) error {
 	return transport.Unavailable("mode gpu: %w", err)
 }
 
-// CopyOut starts to copy a part of a buffer, from an offset on, to pinned memory. It returns the
-// copy's number, or 0 if too many copies have not ended.
-func (g *GPU) CopyOut(to []byte, from Buffer, offset int) (number uint64) {
-	return g.unpacker.CopyOut(to, cuda.Address(from.Device)+cuda.Address(offset))
+// CopyOut starts to copy the beginning of a buffer to pinned memory. It returns the copy's number,
+// or 0 if too many copies have not ended.
+func (g *GPU) CopyOut(to []byte, from Buffer) (number uint64) {
+	return g.unpacker.CopyOut(to, cuda.Address(from.Device))
 }
 
 // Copied returns the number of the last copy of CopyOut that has ended, like all before it.
