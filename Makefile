@@ -62,23 +62,23 @@ test: ## build, and test transports, runtime and command: 8 minutes on two proce
 
 .PHONY: test-all
 test-all: ## build, and run all tests but the long ones: about 9 minutes
-	@scripts/setup.sh test
+	@scripts/setup.sh all
 	@scripts/test.sh all
 
 .PHONY: test-long
 test-long: ## lint, race detector, verbs in a guest, arm64, fuzzing, each benchmark, long tests, faults for FAULTTIME (10m)
-	@scripts/setup.sh test
+	@scripts/setup.sh all
 	@[ "$(ARM64_TESTS)" = 0 ] || scripts/setup.sh arm64
 	@ARM64_TESTS=$(ARM64_TESTS) RELEASE_TEST=$(RELEASE_TEST) FUZZTIME=$(FUZZTIME) FAULTTIME=$(FAULTTIME) LINK_TEST_RUNS=$(LINK_TEST_RUNS) scripts/test.sh long
 
 .PHONY: test-ci
 test-ci: ## the part of test-long that .ci/run has time for
-	@scripts/setup.sh test
+	@scripts/setup.sh all
 	@scripts/test.sh ci
 
 .PHONY: soak
 soak: ## all transports for SOAK (1h), in which nothing may grow; then all long tests in full
-	@scripts/setup.sh test
+	@scripts/setup.sh all
 	@SOAK=$(SOAK) scripts/test.sh soak
 
 .PHONY: test-rdma

@@ -2,7 +2,8 @@
 # Installs what is missing, and prints nothing if nothing is missing.
 #
 #	setup.sh bench   what it takes to build everything and run it
-#	setup.sh test    that, and what the tests want
+#	setup.sh test    that, and what make test wants
+#	setup.sh all     that, and what all other tests and checks want
 #	setup.sh arm64   what the tests on arm64 want
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -42,6 +43,16 @@ for program in $(programs); do
 done
 
 if [ "${1:-bench}" = test ]; then
+	# A few modules of tools/go.mod; the others are the linter's.
+	go tool -modfile=tools/go.mod gotestsum --version >/dev/null 2>&1 || modules tools/go.mod
+fi
+
+if [ "${1:-bench}" != bench ] && ! have strace; then
+	install_packages "the counters of system calls are compared with it" strace ||
+		say "going on without strace"
+fi
+
+if [ "${1:-bench}" = all ]; then
 	modules tools/go.mod
 	modules tools/package/go.mod
 	modules tools/kubernetes/go.mod
@@ -51,10 +62,6 @@ if [ "${1:-bench}" = test ]; then
 	if ! have chromium && ! have chromium-browser && ! have google-chrome; then
 		install_packages "the report is tested in it" chromium fonts-dejavu-core ||
 			say "going on without Chromium"
-	fi
-	if ! have strace; then
-		install_packages "the counters of system calls are compared with it" strace ||
-			say "going on without strace"
 	fi
 	if ! have sockperf; then
 		install_packages "the option --witness is tested with it" sockperf ||

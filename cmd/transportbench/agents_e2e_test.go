@@ -44,7 +44,7 @@ func startNamespaces(t *testing.T, n int, flags ...string) *namespaces {
 	}
 	for _, program := range []string{"ip", "nsenter", "unshare", "setpriv"} {
 		if _, err := exec.LookPath(program); err != nil {
-			cannot("hosts of namespaces need %s: run scripts/setup.sh test", program)
+			cannot("hosts of namespaces need %s: run scripts/setup.sh all", program)
 		}
 	}
 	cmd := exec.Command("../../scripts/cluster.sh", append(flags, fmt.Sprint(n))...)

@@ -31,7 +31,7 @@ type cluster struct{ *namespaces }
 func startCluster(t *testing.T, n int) *cluster {
 	for _, program := range []string{"slurmctld", "slurmd", "srun", "mpirun", "sshd", "ssh"} {
 		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("engines need %s: run scripts/setup.sh test as root", program)
+			t.Skipf("engines need %s: run scripts/setup.sh all as root", program)
 		}
 	}
 	return &cluster{startNamespaces(t, n, "-s", "-k")}

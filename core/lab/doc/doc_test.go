@@ -51,7 +51,7 @@ func TestNarrow(t *testing.T) {
 	for line := range strings.SplitSeq(narrow, "\n") {
 		require.LessOrEqual(t, len(line), 41, line)
 	}
-	require.Contains(t, narrow, "left out on this narrow terminal:\n  change, ops")
+	require.Contains(t, narrow, "left out for lack of room: change, ops")
 }
 
 func TestMarkdown(t *testing.T) {
@@ -126,11 +126,12 @@ func TestColumnsAreLeftOut(t *testing.T) {
 	require.Contains(t, render(80), "\na     12345678  12345678  12345678  some words to wrap\n")
 	require.Contains(t, render(50), "12345678  12345678  12345678  some words")
 	require.NotContains(t, render(50), "left out")
-	require.Contains(t, render(40), "left out on this narrow terminal:\n  second\n")
-	require.Contains(t, render(31), "left out on this narrow\n  terminal: second, first\n")
+	require.Contains(t, render(40), "left out for lack of room: second\n")
+	require.Contains(t, render(31), "left out for lack of room:\n  second, first\n")
 }
 
-// A stream wraps the explanations in a table at 120 characters, and leaves no column out.
+// A stream and a file wrap the explanations in a table at 120 characters, and keep names whole. A
+// stream leaves columns of a narrow table out, and a file none.
 func TestTableInAStream(t *testing.T) {
 	d := new(Doc)
 	table := NewTable("name", "").Wrap(20, "")
@@ -144,11 +145,20 @@ func TestTableInAStream(t *testing.T) {
 		require.LessOrEqual(t, len(line), 120)
 	}
 
-	wide := NewTable(strings.Repeat("a", 70), strings.Repeat("b", 70))
-	wide.Row("1", "2")
-	out.Reset()
-	require.NoError(t, WriteText(&out, &Doc{Blocks: []Block{wide}}, Screen{}))
-	require.Regexp(t, "a{70} +b{70}", out.String())
+	name, value, more := strings.Repeat("a", 70), strings.Repeat("b", 70), strings.Repeat("c", 20)
+	wide := NewTable(name, value, more, "names").Drop(more).Wrap(10, "names")
+	wide.Row("1", "2", "3", "some names that stay whole")
+	wide.Narrow = true
+	for stream, want := range map[bool]string{
+		false: "a{70} +b{70} +c{20} +names\n-+\n1 +2 +3 +some names that stay whole\n$",
+		true: "a{70} +b{70} +names\n-+\n1 +2 +some names that stay whole\n" +
+			"left out for lack of room: c{20}\n$",
+	} {
+		out.Reset()
+		require.NoError(t,
+			WriteText(&out, &Doc{Blocks: []Block{wide}}, Screen{Stream: stream}))
+		require.Regexp(t, want, out.String())
+	}
 }
 
 func TestWithoutWarnings(t *testing.T) {

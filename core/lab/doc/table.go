@@ -18,6 +18,8 @@ type Table struct {
 	Rows    [][]Cell
 	// Prose limits the table to the length of a line of prose, wherever it is written.
 	Prose bool
+	// Narrow leaves columns with a turn out of a stream, too, as on a terminal of 120 columns.
+	Narrow bool
 }
 
 // Column is a column of a table.

@@ -20,24 +20,25 @@ import (
 const (
 	prose = 98 // the length of a line of prose
 	gap   = 2  // the space between two columns
-	// plain is the width to which a stream wraps the explanations in tables. It leaves no column
-	// out, and keeps names whole, for those who search for them.
+	// plain is the width of tables in a stream. Names in them stay whole, for those who search.
 	plain = 120
 	// Narrowest is the shortest line that a text is wrapped to.
 	Narrowest = 30
 )
 
-// Screen is what a text is written for. The zero value is a plain stream.
+// Screen is what a text is written for. The zero value is a file, in which tables have all columns.
 type Screen struct {
 	Width  int  // the columns of a terminal; 0 if it is none
 	Colour bool // severities are coloured
+	// Stream is set for the output of a command that is no terminal.
+	Stream bool
 }
 
 // WriteText writes a document as plain text. Tables have no frames, which reads well in a terminal,
-// a log and a mail. A narrow terminal leaves columns out, and a line says which.
+// a log and a mail. A line below a table says which columns are left out for lack of room.
 func WriteText(w io.Writer, d *Doc, to Screen) error {
 	var out bytes.Buffer
-	s := screen{&out, to.Width, to.Colour}
+	s := screen{&out, to.Width, to.Colour, to.Stream}
 	s.blocks(d.Blocks)
 	_, err := out.WriteTo(w)
 	return err
@@ -47,6 +48,7 @@ type screen struct {
 	*bytes.Buffer
 	width  int // 0 if it is no terminal
 	colour bool
+	stream bool
 }
 
 // The colours of cells and texts by their severity.
@@ -165,14 +167,14 @@ func (s screen) table(t *Table) {
 	case s.width > 0:
 		g.limit = max(s.width-1, Narrowest)
 	default:
-		g.limit, g.whole = plain, true
+		g.limit, g.whole, g.all = plain, true, !(s.stream && t.Narrow)
 	}
 	left := g.fit()
 	w.SetColumnConfigs(g.configs)
 	// The padding of the last column is cut off the line below the header.
 	fmt.Fprintln(s, strings.Replace(w.Render(), "---\n", "-\n", 1))
 	if len(left) > 0 {
-		s.paragraph(0, 2, "left out on this narrow terminal: "+strings.Join(left, ", "), "")
+		s.paragraph(0, 2, "left out for lack of room: "+strings.Join(left, ", "), "")
 	}
 }
 
@@ -207,7 +209,8 @@ type grid struct {
 	configs []table.ColumnConfig
 	widths  []int // of the columns
 	limit   int   // the longest line
-	whole   bool  // no column is left out, even if a line gets longer
+	whole   bool  // names stay whole, even if a line gets longer
+	all     bool  // no column is left out
 }
 
 // order returns the columns in the order in which they are left out. The last resort is from the
@@ -237,7 +240,7 @@ func (g *grid) fit() (left []string) {
 				room -= g.widths[i] + gap
 			}
 		}
-		if room >= 0 || g.whole {
+		if room >= 0 || g.all || g.whole && (next == 0 || g.Columns[next].Drop == 0) {
 			g.share(texts, max(room, 0))
 			break
 		}

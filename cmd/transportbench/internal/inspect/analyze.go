@@ -180,19 +180,19 @@ func analyzeSet(a *app.App, q *analyzeFlags, o analyze.CapacityOptions, path str
 			return err
 		}
 	case len(q.shown) > 0:
-		report.Columns, report.Figures = q.shown, q.shown.Figures(s)
+		report.Columns, report.Figures = q.shown, q.shown.Figures(in)
 	case len(q.objectives) > 1:
 		for i := range q.objectives {
 			each := o
 			each.Objective = &q.objectives[i]
-			c, err := analyze.CapacityOf(s, each)
+			c, err := capacityOf(s, shown, each)
 			if err != nil {
 				return app.Exitf(app.ExitTooLittle, "--slo: %s: %v", q.slo[i], err)
 			}
 			report.Objectives = append(report.Objectives, c)
 		}
 	case q.curves():
-		if report.Capacity, err = analyze.CapacityOf(s, o); err != nil {
+		if report.Capacity, err = capacityOf(s, shown, o); err != nil {
 			terminal.Print(a.Stderr, tables.GroupedWarnings(set.Warnings(s)))
 		}
 		switch {
@@ -218,7 +218,7 @@ func analyzeSet(a *app.App, q *analyzeFlags, o analyze.CapacityOptions, path str
 		terminal.Print(a.Stdout, tables.Loops(report.Loops))
 		terminal.Print(a.Stdout, tables.GroupedWarnings(report.Warnings))
 	case len(q.shown) > 0:
-		terminal.Print(a.Stdout, q.shown.Of(s))
+		terminal.Print(a.Stdout, q.shown.Of(in))
 		terminal.Print(a.Stdout, tables.GroupedWarnings(report.Warnings))
 	default:
 		terminal.Print(a.Stdout, findings.Analyze(&report, a.Verbose))
@@ -234,6 +234,22 @@ func analyzeSet(a *app.App, q *analyzeFlags, o analyze.CapacityOptions, path str
 		err = cmp.Or(err, capacityVerdict(q, c))
 	}
 	return errors.Join(err, capacityVerdict(q, report.Capacity), analysisVerdict(&report))
+}
+
+// capacityOf evaluates the curves over load in the shown windows of their cells.
+func capacityOf(s *set.Set, shown state.Shown, o analyze.CapacityOptions) (
+	*analyze.Capacity, error,
+) {
+	c, err := analyze.CapacityOf(shown.Set(s), o)
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range c.Curves {
+		for i := range u.Points {
+			u.Points[i].Windows = shown.Windows(&s.Cells[u.Points[i].Cell])
+		}
+	}
+	return c, nil
 }
 
 // loopsOf returns the loops of the cells that have some.

@@ -31,7 +31,7 @@ var exporters = map[string]func(io.Writer, *set.Set) error{
 	"csv": export.CSV, "benchfmt": export.Benchfmt, "hdr": export.HDRLog,
 	"json": func(w io.Writer, s *set.Set) error { return s.EncodeWhole(w) },
 	"table": func(w io.Writer, s *set.Set) error {
-		terminal.Print(w, tables.Tables(s))
+		terminal.PrintWhole(w, tables.Tables(s))
 		return nil
 	},
 }

@@ -26,6 +26,7 @@ import (
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/doc/tables"
 	"transportbench/core/lab/experiment"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 	"transportbench/core/transport"
@@ -80,7 +81,7 @@ configuration file, so a committed sweep means the same everywhere.
 				if columns == nil {
 					d.Append(tables.Tables(all))
 				} else {
-					d.Append(columns.Of(all), tables.Warnings(all))
+					d.Append(columns.Of(state.ShownOf(all).Set(all)), tables.Warnings(all))
 				}
 				if setup {
 					d.Append(tables.Setup(all))

@@ -47,10 +47,15 @@ func Verbatim(w io.Writer) {
 }
 
 // Print writes a document on w, which may be a terminal.
-func Print(w io.Writer, d *doc.Doc) {
+func Print(w io.Writer, d *doc.Doc) { printOn(w, d, doc.Screen{Stream: true}) }
+
+// PrintWhole is Print, but if w is no terminal, tables have all columns.
+func PrintWhole(w io.Writer, d *doc.Doc) { printOn(w, d, doc.Screen{}) }
+
+func printOn(w io.Writer, d *doc.Doc, other doc.Screen) {
 	t := terminalOf(w)
 	if t == nil {
-		_ = doc.WriteText(w, d, doc.Screen{}) // the command keeps the first error of its output
+		_ = doc.WriteText(w, d, other) // the command keeps the first error of its output
 		return
 	}
 	// Colours are sequences that the writers around t would escape. The document's texts are

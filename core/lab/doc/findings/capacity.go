@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -73,6 +74,10 @@ func curve(out *doc.Doc, c *analyze.Capacity, u *analyze.Curve) {
 	if replayed {
 		header = append(header, ">in the worst part", "part")
 	}
+	inStates := slices.ContainsFunc(u.Points, func(p analyze.Point) bool { return p.Windows != "" })
+	if inStates {
+		header = append(header, "windows")
+	}
 	t := doc.NewTable(append(header, "")...)
 	for i := range u.Points {
 		p := &u.Points[i]
@@ -89,6 +94,9 @@ func curve(out *doc.Doc, c *analyze.Capacity, u *analyze.Curve) {
 		}
 		if replayed {
 			row = append(row, worst(p)...)
+		}
+		if inStates {
+			row = append(row, cmp.Or(p.Windows, "-"))
 		}
 		t.Row(append(row, remarks(p))...)
 	}

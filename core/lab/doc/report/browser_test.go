@@ -54,7 +54,7 @@ func startChromium() {
 		}
 	}
 	if path == "" {
-		chromium.missing = "there is no Chromium here: scripts/setup.sh test installs it"
+		chromium.missing = "there is no Chromium here: scripts/setup.sh all installs it"
 		return
 	}
 	// Containers run tests as root and have little shared memory.

@@ -362,8 +362,9 @@ func (b *builder) show(maps []heatMap) {
 // curves adds the load curves of each set, or a note for a set without one.
 func (b *builder) curves() {
 	b.doc.Curves = []curve{}
-	for i, s := range slices.Backward(b.sets) {
-		capacity, err := analyze.CapacityOf(s, analyze.CapacityOptions{Objective: b.Objective})
+	for i := range slices.Backward(b.sets) {
+		capacity, err := analyze.CapacityOf(b.views[i],
+			analyze.CapacityOptions{Objective: b.Objective})
 		if err != nil {
 			b.doc.Notes = append(b.doc.Notes, fmt.Sprintf("%s: %v", b.doc.Sets[i].Name, err))
 			continue

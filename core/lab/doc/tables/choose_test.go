@@ -254,8 +254,8 @@ func (a *answerSet) matrix(w *bytes.Buffer) {
 			raised(value(kv[name], result.Throughput, " op/s"), store[name]),
 			raised(value(bulk[name], result.Goodput, " GB/s"), large[name])})
 	}
-	markdown(w, []string{"transport", "medium", ">p50, 1 call", ">x floor", ">op/s, 32 calls",
-		">`kv`, op/s", ">`bulk`, GB/s"}, rows)
+	markdown(w, []string{"transport", "medium (provider)", ">p50, 1 call", ">x floor",
+		">op/s, 32 calls", ">`kv`, op/s", ">`bulk`, GB/s"}, rows)
 	first := byMetric(one, result.LatencyP50)[0]
 	fmt.Fprintf(w, "\n**One host, no NIC.** Medians of %s. Payloads: %s bytes in the first three "+
 		"columns; values of %s bytes, half reads and half writes, with 32 calls in flight in "+

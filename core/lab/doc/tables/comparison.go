@@ -218,7 +218,9 @@ func writeRows(out *doc.Doc, rows []*set.Cell, load func(*set.Cell) string, colu
 					cell.Text != ""
 			})
 	})
-	out.Add(tableOf(rows, columns).Drop(dropped...).Wrap(10, "checks"))
+	t := tableOf(rows, columns).Drop(dropped...).Wrap(10, "checks")
+	t.Narrow = true
+	out.Add(t)
 }
 
 func tableOf(rows []*set.Cell, columns []column) *doc.Table {

@@ -83,26 +83,30 @@ func setOf(t *testing.T, cells ...drawn) *set.Set {
 	t.Helper()
 	s := set.New()
 	for _, c := range cells {
-		r := sample(c.transport, "pingpong", 1e6)
-		r.Config.InFlight, r.Repeats = 1, nil
-		r.Config.Repeats = c.near + c.far
-		for i := range c.near + c.far {
-			distance, rate, ratio := 300+float64(i)/10, c.farRate, c.nearRatio/2
-			if i >= c.far {
-				distance, rate, ratio = 50+float64(i)/10, c.nearRate, c.nearRatio
-			}
-			r.Repeats = append(r.Repeats,
-				result.Repeat{Launch: i, StartedAt: time.Unix(int64(i), 0),
-					Samples: map[string]float64{
-						result.Throughput: rate, result.LatencyP50: 1e9 / rate,
-						result.Floor: 1e9 / rate / ratio, result.FloorRatio: ratio,
-						result.Bare: 1e9 / rate / 2, result.BareRatio: 2,
-					}, Before: result.Readings{CoreDistance: distance},
-					After: result.Readings{CoreDistance: distance}})
-		}
-		require.NoError(t, s.Add(r))
+		require.NoError(t, s.Add(sampleOf(c)))
 	}
 	return s
+}
+
+func sampleOf(c drawn) *result.Result {
+	r := sample(c.transport, "pingpong", 1e6)
+	r.Config.InFlight, r.Repeats = 1, nil
+	r.Config.Repeats = c.near + c.far
+	for i := range c.near + c.far {
+		distance, rate, ratio := 300+float64(i)/10, c.farRate, c.nearRatio/2
+		if i >= c.far {
+			distance, rate, ratio = 50+float64(i)/10, c.nearRate, c.nearRatio
+		}
+		r.Repeats = append(r.Repeats,
+			result.Repeat{Launch: i, StartedAt: time.Unix(int64(i), 0),
+				Samples: map[string]float64{
+					result.Throughput: rate, result.LatencyP50: 1e9 / rate,
+					result.Floor: 1e9 / rate / ratio, result.FloorRatio: ratio,
+					result.Bare: 1e9 / rate / 2, result.BareRatio: 2,
+				}, Before: result.Readings{CoreDistance: distance},
+				After: result.Readings{CoreDistance: distance}})
+	}
+	return r
 }
 
 // misleading lists transports that figures over all windows rank wrongly: quick is the fastest in
@@ -235,6 +239,17 @@ func TestIntervalWithinLaunch(t *testing.T) {
 			require.Equal(t, within, strings.Contains(text, "within one process start"), text)
 		}
 	}
+}
+
+// The table of a single result and chosen columns show the windows that the comparison shows.
+func TestWindowsOfAResult(t *testing.T) {
+	r := sampleOf(drawn{"shm", 7, 3, 2e6, 1e6, 3})
+	var out bytes.Buffer
+	write(&out, Result(r))
+	require.Contains(t, out.String(), "\nwindows: 7 near of 10\n")
+	require.Regexp(t, `throughput +2\.00 M op/s`, out.String())
+	require.Regexp(t, `floor_ratio +3\.00 `, out.String())
+	require.Regexp(t, `latency_p99 +1\.41 us`, out.String(), "measured once")
 }
 
 // A ratio is void if the windows that a row shows beat the floor, whatever those of other states

@@ -2,12 +2,14 @@ package tables
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	"transportbench/core/base/config"
 	"transportbench/core/lab/doc"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -25,6 +27,10 @@ func Result(r *result.Result) *doc.Doc {
 	if hosts := hostsOf(r); hosts != "" {
 		out.Paragraph(hosts)
 	}
+	in, windows := shownOf(r)
+	if windows != "" {
+		out.Line("windows: " + windows)
+	}
 	out.Gap()
 	starved, is := oversubscribed(r)
 	if is {
@@ -33,7 +39,7 @@ func Result(r *result.Result) *doc.Doc {
 	header := intervalHeader(r.Config.WithinLaunch())
 	t, others := figures(header), figures(header)
 	for _, d := range result.Definitions {
-		m, ok := r.Summary[d.Name]
+		m, ok := in.Summary[d.Name]
 		ok = ok && !result.OfSetup(d.Name)
 		if p, pooled := r.Pooled[d.Name]; pooled {
 			m.Median, m.Low, m.High = p.Value, p.Low, p.High
@@ -50,21 +56,39 @@ func Result(r *result.Result) *doc.Doc {
 	}
 	out.Add(t.Table)
 	out.Gap()
-	stream(out, r)
+	stream(out, in)
 	network(out, r)
 	out.Append(Classes(result.FiguresOf(r.Config.Classes, func(name string) (result.Metric, bool) {
-		m, known := r.Summary[name]
+		m, known := in.Summary[name]
 		return m, known
 	})))
-	if list, err := result.FlowsOf(r.Repeats); err == nil { // else a check reports it
+	if list, err := result.FlowsOf(in.Repeats); err == nil { // else a check reports it
 		out.Append(Flows(list, maxFlows))
 	}
-	mesh(out, r)
+	mesh(out, in)
 	out.Append(checks(r, starved.Name))
 	if n := len(others.Rows); n > 0 {
 		out.Fold(format.Count(n, "more metric"), &doc.Doc{Blocks: []doc.Block{others.Table}})
 	}
 	return out
+}
+
+// shownOf returns a result with the repeats and the medians of the windows that tables show, and
+// which these are if there are others.
+func shownOf(r *result.Result) (in *result.Result, windows string) {
+	s := set.New()
+	if s.Add(r) != nil {
+		return r, ""
+	}
+	shown, c := state.ShownOf(s), &s.Cells[0]
+	repeats := shown.Results(c, []*result.Result{r})[0].Repeats
+	if len(repeats) == len(r.Repeats) {
+		return r, ""
+	}
+	narrowed := *r
+	narrowed.Repeats, narrowed.Summary = repeats, maps.Clone(r.Summary)
+	maps.Copy(narrowed.Summary, result.SummarizeRepeats(repeats))
+	return &narrowed, fmt.Sprintf("%s of %d", shown.Windows(c), len(r.Repeats))
 }
 
 // details are the metrics that explain the others. Percentiles at 90% are details, too.

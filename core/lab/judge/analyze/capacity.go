@@ -120,6 +120,9 @@ type Point struct {
 	Load    string        `json:"load"` // "in_flight=8"
 	Rate    result.Metric `json:"rate"`
 	Latency result.Metric `json:"latency"`
+	// Windows says which windows the figures are of, as tables do: "8 near". It is empty if there
+	// are no others.
+	Windows string `json:"windows,omitempty"`
 	// Meets is "yes" if the upper end of the interval is below the objective, "perhaps" if only the
 	// median is, else "no". It is empty without an objective.
 	Meets string `json:"meets,omitempty"`

@@ -321,8 +321,8 @@ type Readings struct {
 	CoreDistance  float64   `json:"bounce_ns,omitempty"`
 	CoreDistances []float64 `json:"bounces_ns,omitempty"`
 	// Medium is the floor of a round trip, Rate that of operations in flight, and Library the
-	// ping-pong of the library under the transport, in C. Each is the median over all pairs, and
-	// absent if it was not measured.
+	// ping-pong of the library under the transport. Each is the median over all pairs, and absent
+	// if it was not measured.
 	Medium  *transport.Floor `json:"medium,omitempty"`
 	Rate    *transport.Floor `json:"rate,omitempty"`
 	Library *transport.Floor `json:"library,omitempty"`
