@@ -291,8 +291,9 @@ func (c *Flags) verdictOf(r *compare.Report, thresholds bool) error {
 	}
 	if t := r.Thresholds; t.Moved > 0 {
 		return app.Exitf(app.ExitTooLittle, "%d of %d tests of thresholds could not fail, "+
-			"whatever the change: the machine moved too far between the sets; measure both "+
-			"versions in turns: transportbench %s", t.Moved, t.Tests, r.Bridge)
+			"whatever the change: the machine moved too far between the sets, or no other "+
+			"transports show how far; measure both versions in turns: transportbench %s",
+			t.Moved, t.Tests, r.Bridge)
 	}
 	if t := r.Thresholds; t.StatesApart > 0 {
 		return app.Exitf(app.ExitTooLittle, "%d of %d tests of thresholds could not fail, "+

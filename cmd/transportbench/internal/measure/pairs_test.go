@@ -74,7 +74,7 @@ func TestCalibratePairs(t *testing.T) {
 	for _, file := range []string{path, state} {
 		read, err := calibration.Read(file)
 		require.NoError(t, err)
-		require.Equal(t, []int{4, 3, 10}, []int{read.Pairs.Sets, read.Pairs.Quiet,
+		require.Equal(t, []int{4, 3, 10}, []int{read.Pairs.Sets, read.Pairs.QuietPairs.Sets,
 			read.Pairs.Repeats})
 		require.Equal(t, "0123456789", read.Pairs.Revision)
 		require.Equal(t, d.Power, read.Power)

@@ -3,6 +3,7 @@ package findings
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,7 +11,6 @@ import (
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/doc/tables"
 	"transportbench/core/lab/judge/compare"
-	"transportbench/core/lab/judge/compare/control"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 )
@@ -422,9 +422,14 @@ func DiffSummary(r *compare.Report) string {
 			"few windows in the same states of the machine",
 			t.StatesApart, format.Count(t.Tests, "test"))
 	}
-	if n := r.Moved(); n > 0 {
-		text += fmt.Sprintf("\n%s of cells without a verdict, because the machine moved by more "+
-			"than %.0f%% between the sets", format.Count(n, "change"), 100*control.MaxMovement)
+	withheld := map[string]int{}
+	for i := range r.Changes {
+		withheld[r.Changes[i].Withheld()]++
+	}
+	delete(withheld, "")
+	for _, why := range slices.Sorted(maps.Keys(withheld)) {
+		text += fmt.Sprintf("\n%s of cells without a verdict: %s",
+			format.Count(withheld[why], "change"), why)
 	}
 	if r.Bridge != "" {
 		text += "\nfairer, both versions in turns: transportbench " + r.Bridge

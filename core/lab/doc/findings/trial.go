@@ -20,9 +20,9 @@ func Trial(t *trial.Trial) *doc.Doc {
 	}
 	out.Gap()
 	out.Remark("machine moved: the median over all changes, and the largest; transports within: "+
-		"the spread of the others' own changes; withheld: no verdict, because the machine "+
-		"moved too "+
-		"far; unadjusted: tests with p below %s before Holm's adjustment", format.Share(t.Alpha))
+		"the spread of the others' own changes; withheld: no verdict on a cell, because the "+
+		"machine moved too far or was disturbed; unadjusted: tests with p below %s before Holm's "+
+		"adjustment", format.Share(t.Alpha))
 	out.Remark("intervals at 95% by the jackknife over sets, because pairs share sets")
 	return out
 }
@@ -40,11 +40,13 @@ func trialOf(t *trial.Trial) *doc.Doc {
 	out.Gap()
 	out.Line(
 		"%s of %d equal sets, %s apart (median), alpha %s: %s of the comparisons have a false "+
-			"verdict (on a transport %s, on a cell %s); one transport slower by %s is found in "+
-			"%s (the transport in %s, one of its cells in %s); at most %s of the pairs differ "+
-			"by more than %s", format.Count(t.Pairs, "pair"), t.Sets,
+			"verdict (on a transport %s, on a cell %s; %s of the changes of cells cannot have "+
+			"one); one transport slower by %s is found in %s (the transport in %s, one of its "+
+			"cells in %s); at most %s of the pairs differ by more than %s",
+		format.Count(t.Pairs, "pair"), t.Sets,
 		format.Count(int(math.Round(t.ApartS/60)), "minute"), format.Share(t.Alpha),
-		rate(t.False), rate(t.Transports.False), rate(t.Cells.False), format.Share(t.Injected),
+		rate(t.False), rate(t.Transports.False), rate(t.Cells.False),
+		rate(t.Withheld), format.Share(t.Injected),
 		rate(t.Found), rate(t.Transports.Found), rate(t.Cells.Found), format.Share(t.Alpha),
 		format.Share(t.Limit))
 	return out

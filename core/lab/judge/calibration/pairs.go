@@ -15,22 +15,35 @@ type Pairs struct {
 	LastAt time.Time `json:"last_at"` // the start of the last set, in UTC
 	// Revision is that of the program that measured all the sets; absent if it is unknown.
 	Revision string `json:"revision,omitempty"`
-	Sets     int    `json:"sets"`    // that were compared, each with each
 	Repeats  int    `json:"repeats"` // the fewest of a cell
-	// ApartS is the time in seconds between the sets of a pair, and Moved how far the machine moved
-	// between them, as a share, in the metric in which it moved most: medians.
+	// ApartS is the time in seconds between the sets of a pair, the median.
 	ApartS float64 `json:"apart_s"`
-	Moved  float64 `json:"moved"`
 	// Limit is the smallest minimum effect, as a share, with which at most alpha of the pairs have
 	// a verdict.
 	Limit float64 `json:"limit"`
-	// False is the share of the pairs with a verdict, with the default minimum effect.
-	False Estimate `json:"false"`
-	// Found is the share of the comparisons with a transport slower by Injected in which that is
-	// worse, over the pairs of Quiet sets, or of all sets if Quiet is 0.
-	Injected float64  `json:"injected"`
-	Quiet    int      `json:"quiet,omitempty"`
-	Found    Estimate `json:"found"`
+	// Injected is the share by which the operations of a transport take longer.
+	Injected float64 `json:"injected"`
+	PairRates
+	// QuietPairs are the rates over the pairs of quiet sets, if those were known.
+	QuietPairs *PairRates `json:"quiet_pairs,omitempty"`
+}
+
+// PairRates are the rates of verdicts over all pairs of some sets.
+type PairRates struct {
+	Sets int `json:"sets"` // that were compared, each with each
+	// Moved is how far the machine moved between the sets of a pair, as a share: the median in the
+	// metric in which it moved most.
+	Moved float64 `json:"moved"`
+	// False is the share of the pairs with a verdict, with the default minimum effect: with any, on
+	// a transport over all its loads, and on a single cell.
+	False             Estimate `json:"false"`
+	FalseOnTransports Estimate `json:"false_on_transports,omitzero"`
+	FalseOnCells      Estimate `json:"false_on_cells,omitzero"`
+	// Withheld is the share of the changes of cells that cannot have a verdict, because the machine
+	// moved too far or was disturbed.
+	Withheld Estimate `json:"withheld,omitzero"`
+	// Found is the share of the comparisons with a slower transport in which that is worse.
+	Found Estimate `json:"found"`
 }
 
 // KeepPairs adds the outcome of comparisons of equal sets of a machine, which must be that of the
@@ -66,26 +79,35 @@ func minEffectBetween(found []Found, share float64, from string) (float64, strin
 
 func (d *Document) pairsSummary() string {
 	p := d.Pairs
-	if p == nil {
+	if p == nil || p.FalseOnCells.Low == nil { // of a diff before 0.10, which had other rates
 		return ""
-	}
-	of := "pairs"
-	if p.Quiet > 0 {
-		of = fmt.Sprintf("pairs of %d quiet sets", p.Quiet)
 	}
 	revision := ""
 	if p.Revision != "" {
 		revision = fmt.Sprintf(" of revision %.8s", p.Revision)
 	}
-	text := fmt.Sprintf("diff of each two of %d equal sets%s, %s apart, between which the "+
-		"machine moved by %s (medians): %s of the pairs have a false verdict (%s); one transport "+
-		"slower by %s is found in %s of the %s (%s)", p.Sets, revision,
-		format.Count(int(math.Round(p.ApartS/60)), "minute"), format.Share(p.Moved),
-		format.Share(p.False.Value), p.False.Interval(), format.Share(p.Injected),
-		format.Share(p.Found.Value), of, p.Found.Interval())
+	text := fmt.Sprintf("diff of each two of %d equal sets%s, %s apart (median): ", p.Sets,
+		revision, format.Count(int(math.Round(p.ApartS/60)), "minute"))
+	rates := &p.PairRates
+	if q := p.QuietPairs; q != nil {
+		text += fmt.Sprintf("%s; of the %d sets of a quiet machine, ", rates, q.Sets)
+		rates = q
+	}
+	text += fmt.Sprintf("%s, and one transport slower by %s is found in %s (%s)", rates,
+		format.Share(p.Injected), format.Share(rates.Found.Value), rates.Found.Interval())
 	if p.False.Value > d.Alpha {
 		text += fmt.Sprintf("; with a minimum effect of %s, which diff uses, at most %s have one",
 			format.Share(p.Limit), format.Share(d.Alpha))
 	}
 	return text
+}
+
+// String says how far the machine moved, and how often verdicts were false.
+func (r *PairRates) String() string {
+	return fmt.Sprintf("the machine moved by %s (median), and of the pairs %s have a false "+
+		"verdict on a transport over all loads (%s) and %s on a single cell (%s; %s of the "+
+		"changes of cells cannot have one)", format.Share(r.Moved),
+		format.Share(r.FalseOnTransports.Value), r.FalseOnTransports.Interval(),
+		format.Share(r.FalseOnCells.Value), r.FalseOnCells.Interval(),
+		format.Share(r.Withheld.Value))
 }

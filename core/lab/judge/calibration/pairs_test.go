@@ -14,9 +14,14 @@ func estimate(value, low, high float64) Estimate { return Estimate{value, &low, 
 
 // somePairs is an outcome of which diff claims limit.
 func somePairs(limit float64) *Pairs {
-	return &Pairs{LastAt: time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC), Sets: 21, Repeats: 10,
-		Revision: "0123456789abcdef", ApartS: 3780, Moved: 0.08, Limit: limit,
-		False: estimate(0.08, 0.01, 0.2), Injected: 0.1, Quiet: 9, Found: estimate(0.85, 0.7, 0.95)}
+	return &Pairs{LastAt: time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC), Repeats: 10,
+		Revision: "0123456789abcdef", ApartS: 3780, Limit: limit, Injected: 0.1,
+		PairRates: PairRates{Sets: 21, Moved: 0.12, False: estimate(0.08, 0.01, 0.2),
+			FalseOnTransports: estimate(0.01, 0, 0.1), FalseOnCells: estimate(0.07, 0.01, 0.2),
+			Withheld: estimate(0.6, 0.5, 0.7), Found: estimate(0.5, 0.4, 0.6)},
+		QuietPairs: &PairRates{Sets: 9, Moved: 0.02, FalseOnTransports: estimate(0, 0, 0.1),
+			FalseOnCells: estimate(0.02, 0, 0.1), Withheld: estimate(0.1, 0, 0.2),
+			Found: estimate(0.85, 0.7, 0.95)}}
 }
 
 // Equal sets of a machine decide the minimum effect between sets if they differ by more.
@@ -42,16 +47,20 @@ func TestPairs(t *testing.T) {
 	d := &Document{Alpha: 0.05, Environment: machine.Environment{Identity: here}}
 	require.Empty(t, d.Summary())
 	require.NoError(t, d.KeepPairs(somePairs(0.12), identity))
-	const head = "diff of each two of 21 equal sets of revision 01234567, 63 minutes apart, " +
-		"between which the machine moved by 8% (medians): 8% of the pairs have a false verdict " +
-		"(1 to 20%); one transport slower by " +
-		"10% is found in 85% of the pairs of 9 quiet sets (70 to 95%)"
-	require.Equal(t, []string{head +
+	const all = "diff of each two of 21 equal sets of revision 01234567, 63 minutes apart " +
+		"(median): the machine moved by 12% (median), and of the pairs 1% have a false verdict " +
+		"on a transport over all loads (0 to 10%) and 7% on a single cell (1 to 20%; 60% of the " +
+		"changes of cells cannot have one)"
+	const quiet = "; of the 9 sets of a quiet machine, the machine moved by 2% (median), and of " +
+		"the pairs 0% have a false verdict on a transport over all loads (0 to 10%) and 2% on a " +
+		"single cell (0 to 10%; 10% of the changes of cells cannot have one)"
+	const found = ", and one transport slower by 10% is found in "
+	require.Equal(t, []string{all + quiet + found + "85% (70 to 95%)" +
 		"; with a minimum effect of 12%, which diff uses, at most 5% have one"}, d.Summary())
-	d.Pairs.False.Value = 0.05
-	require.NotContains(t, d.Summary()[0], "minimum effect", "there are no more than alpha")
-	d.Pairs.Quiet = 0
-	require.Contains(t, d.Summary()[0], "in 85% of the pairs (70 to 95%)")
+	d.Pairs.False.Value, d.Pairs.QuietPairs = 0.05, nil // no more than alpha
+	require.Equal(t, []string{all + found + "50% (40 to 60%)"}, d.Summary())
+	d.Pairs.FalseOnCells = Estimate{}
+	require.Empty(t, d.Summary(), "of an older diff")
 
 	identity["cpu"] = "another"
 	require.ErrorContains(t, d.KeepPairs(somePairs(0.12), identity),

@@ -391,11 +391,13 @@ func (c *Change) apply(by *controls, p pair, a, b sample, states state.Classifie
 	if why == "" {
 		within = newComparison(own.a, own.b, states)
 		if _, prevents := within.overlap(); prevents {
-			why = "no state of the machine in which both sides have other transports beside them"
+			why = unseenMovement
 		}
 	}
 	if why != "" {
-		c.Uncontrolled = why
+		if c.Uncontrolled = why; why == unseenMovement {
+			c.withhold(why)
+		}
 		return
 	}
 	raw := *c.Change

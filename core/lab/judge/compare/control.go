@@ -155,6 +155,9 @@ func (c *controls) of(p pair, metric string, a, b sample) (adjusted controlled, 
 		add(c.reference)
 	}
 	if len(old) == 0 {
+		if c.measured(p) || len(c.reference) > 0 {
+			return controlled{}, unseenMovement
+		}
 		return controlled{}, fmt.Sprintf("fewer than %d other transports under the same load, and "+
 			"no reference", control.Fewest)
 	}
@@ -162,10 +165,25 @@ func (c *controls) of(p pair, metric string, a, b sample) (adjusted controlled, 
 		others: len(old), reference: fewest == 1,
 		peer: len(c.peers[c.loads(p)][p.new.Transport()]) > 0}
 	if 2*len(adjusted.a.values) < len(a.values) || 2*len(adjusted.b.values) < len(b.values) {
-		return controlled{}, "too few windows of other transports in the same round and state " +
-			"of the machine"
+		return controlled{}, unseenMovement
 	}
 	return adjusted, ""
+}
+
+// unseenMovement is why a change has no verdict although there are enough other transports. So it
+// is where others disturbed all windows of transports that poll, but not those of one that sleeps:
+// without a control, equal sets of a quiet and of a busy machine differ by a factor of two.
+const unseenMovement = "too few windows of other transports in the same rounds and states of the " +
+	"machine"
+
+// measured reports whether enough other transports were measured under the load of a pair.
+func (c *controls) measured(p pair) bool {
+	peers := c.peers[c.loads(p)]
+	others := len(peers)
+	if len(peers[p.new.Transport()]) > 0 {
+		others--
+	}
+	return others >= control.Fewest
 }
 
 // series returns the windows of a metric of both sides of a pair, relative to the level of both in
@@ -251,8 +269,8 @@ func spread(changes []Change) {
 			c.observations.spread = c.observations.spread.AtLeast(math.Log1p(c.Control.Machine))
 		}
 		c.Control.Spread = c.observations.spread.Tau
-		if c.Verdict == "" && c.Control.movedTooFar() {
-			c.Verdict, c.moved = Ambiguous, true
+		if c.Control.movedTooFar() {
+			c.withhold(movedTooFar)
 		}
 		return nil
 	})
@@ -278,13 +296,19 @@ func (r *Report) Controlled() bool {
 	return slices.ContainsFunc(r.Changes, func(c Change) bool { return c.Control != nil })
 }
 
-// MovedTooFar reports whether the change has no verdict because the machine moved too far.
-func (c *Change) MovedTooFar() bool { return c.moved }
+var movedTooFar = fmt.Sprintf("the machine moved by more than %.0f%% between the sets",
+	100*control.MaxMovement)
 
-// Moved counts the changes without a verdict because the machine moved too far.
-func (r *Report) Moved() int {
-	return count(r.Changes, (*Change).MovedTooFar)
+// withhold leaves a change without a verdict, unless there is none anyway.
+func (c *Change) withhold(why string) {
+	if c.Verdict == "" {
+		c.Verdict, c.withheld = Ambiguous, why
+	}
 }
+
+// Withheld returns why the change has no verdict because of what the machine did between the sets;
+// it is empty if it may have one.
+func (c *Change) Withheld() string { return c.withheld }
 
 // Claim returns the smallest minimum effect, as a share, with which no change would have a verdict.
 func (r *Report) Claim() (claim float64) {
@@ -337,7 +361,9 @@ func (r *Report) controlNotes(o Options) (notes []string) {
 	for _, reason := range reasons {
 		note := fmt.Sprintf("no control for %s, because of %s",
 			format.Count(without[reason], "change"), reason)
-		if o.DriftFrom != "" {
+		if reason == unseenMovement {
+			note += ": they have no verdict"
+		} else if o.DriftFrom != "" {
 			note += "; the minimum effect there: " + format.Share(max(o.Floor, o.Drift)) +
 				", " + o.DriftFrom
 		}

@@ -139,12 +139,48 @@ func TestNoVerdictIfTheMachineMovedFar(t *testing.T) {
 	report, err := Diff(d.set(firstTime, 0, nil),
 		d.set(secondTime, -0.5, map[int]float64{0: -1}), o)
 	require.NoError(t, err)
-	require.Equal(t, 10, report.Moved())
+	require.Equal(t, "the machine moved by more than 25% between the sets",
+		report.Changes[9].Withheld())
 	require.Equal(t, 10, report.Count(Ambiguous))
 	require.Zero(t, report.Tests)
 	require.Empty(t, report.Broken)
 	require.Equal(t, ThresholdTests{Tests: 10, Moved: 10}, report.Thresholds)
 	require.Contains(t, report.Notes[0], "the machine moved between the sets")
+}
+
+// Others disturb every window of the transports that poll, but none of the one that sleeps. Nothing
+// shows how the machine moved under it, so it has no verdict, and its thresholds cannot fail.
+func TestNoVerdictIfOthersAreDisturbed(t *testing.T) {
+	d := drifting{Rand: rand.New(rand.NewPCG(4, 2)), transports: 6, repeats: 10, drift: 0.01,
+		noise: 0.01}
+	of := func(at time.Time, level, taken float64) *set.Set {
+		s := d.set(at, level, nil)
+		for i := range s.Cells {
+			for j := range s.Cells[i].Windows {
+				w := &s.Cells[i].Windows[j]
+				if w.DistanceBefore, w.DistanceAfter = 50, 50; s.Cells[i].Transport() != "t5" {
+					w.Taken = taken
+				}
+			}
+		}
+		return s
+	}
+	o := Defaults()
+	threshold, err := ParseThreshold("transport=t5: throughput<-3%")
+	require.NoError(t, err)
+	o.Thresholds = []Threshold{threshold}
+	report, err := Diff(of(firstTime, 0, 0), of(secondTime, -0.5, 0.5), o)
+	require.NoError(t, err)
+	require.Equal(t, len(report.Changes), report.Count(Ambiguous))
+	require.Zero(t, report.Tests)
+	require.Equal(t, ThresholdTests{Tests: 2, Moved: 2}, report.Thresholds)
+	require.Contains(t, report.Notes, "no control for 2 changes, because of "+unseenMovement+
+		": they have no verdict")
+	for i := range report.Changes {
+		if c := &report.Changes[i]; c.Transport == "t5" {
+			require.Equal(t, unseenMovement, c.Withheld())
+		}
+	}
 }
 
 // With fewer than four others the change is judged as it is, beyond what the machine is known to

@@ -72,8 +72,8 @@ func (t *thresholdTest) detectable(alpha float64) detectable {
 func (c *Change) why(level float64) string {
 	few := c.few(level)
 	switch {
-	case c.moved:
-		return "the machine moved too far between the sets"
+	case c.withheld != "":
+		return c.withheld
 	case few == FewWindows:
 		return few
 	case c.OneStart:

@@ -106,8 +106,8 @@ type Change struct {
 	// Accepted is set if somebody has accepted that the change is Worse.
 	Accepted *Acceptance `json:"accepted,omitempty"`
 
-	moved bool    // the machine moved too far for a verdict
-	step  float64 // of the clock, in ns, if the metric is read from it; else 0
+	withheld string  // why what the machine did between the sets allows no verdict
+	step     float64 // of the clock, in ns, if the metric is read from it; else 0
 	observations
 }
 

@@ -56,7 +56,7 @@ type ThresholdTests struct {
 	// repeats, because the sides have too few windows in the same states of the machine.
 	StatesApart int `json:"states_apart,omitempty"`
 	// Moved is how many of them no change could have failed because the machine moved too far
-	// between the sets.
+	// between the sets, or no other transports show how far.
 	Moved int `json:"moved,omitempty"`
 }
 
@@ -195,7 +195,7 @@ func breaches(changes []Change, o Options) (list []Breach, counts ThresholdTests
 		case adjusted[i] < o.Alpha && test.excess*c.Old.Median >= c.step:
 			test.breach.PHolm = &adjusted[i]
 			list = append(list, test.breach)
-		case c.moved:
+		case c.withheld != "":
 			counts.Moved++
 		case c.P != nil && c.blocks.SmallestP()/2 < levels[i]: // another change could have failed
 		case !c.OneStart && len(c.States) > 0 && ranktest.SmallestP(c.Old.N, c.New.N)/2 <

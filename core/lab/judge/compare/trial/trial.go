@@ -44,7 +44,9 @@ type Trial struct {
 	// Transports are the verdicts on transports over all loads alone, and Cells those on cells.
 	Transports Verdicts `json:"transports"`
 	Cells      Verdicts `json:"cells"`
-	Metrics    []Metric `json:"metrics"`
+	// Withheld is that of all metrics.
+	Withheld Rate     `json:"withheld"`
+	Metrics  []Metric `json:"metrics"`
 	// Quiet is the outcome over the pairs of quiet sets, if the caller knows which those are.
 	Quiet *Trial `json:"quiet,omitempty"`
 }
@@ -64,7 +66,8 @@ type Metric struct {
 	Machine [4]float64 `json:"machine"`
 	// Spread is the median of the spreads of the other transports' changes.
 	Spread float64 `json:"spread"`
-	// Withheld is the share of the changes without a verdict because the machine moved too far.
+	// Withheld is the share of the changes of cells that cannot have a verdict, because the machine
+	// moved too far or was disturbed.
 	Withheld Rate `json:"withheld"`
 	// Verdicts are those in this metric, but False is a share of the tests on cells.
 	Verdicts
@@ -193,7 +196,8 @@ func conclude(pairs []*pair, o compare.Options, injected float64) *Trial {
 	}
 	t := &Trial{Kind: "trial", Sets: len(setsIn(pairs)), Pairs: len(pairs), Alpha: o.Alpha,
 		Injected: injected, Verdicts: verdicts(ofAll), Transports: verdicts(ofTransports),
-		Cells: verdicts(ofCells), Repeats: pairs[0].repeats}
+		Cells: verdicts(ofCells), Repeats: pairs[0].repeats,
+		Withheld: rate(ofCells, func(t *tally) share { return t.withheld })}
 	var limits, apart []float64
 	for _, p := range pairs {
 		limits, apart = append(limits, p.limit), append(apart, p.apart.Seconds())
@@ -227,22 +231,27 @@ func conclude(pairs []*pair, o compare.Options, injected float64) *Trial {
 	return t
 }
 
-// Kept returns the outcome as a calibration keeps it: what is found is that of the quiet sets if
-// they are known.
+// Kept returns the outcome as a calibration keeps it.
 func (t *Trial) Kept() *calibration.Pairs {
+	p := &calibration.Pairs{LastAt: t.LastAt, Revision: t.Revision, Repeats: t.Repeats,
+		ApartS: t.ApartS, Limit: t.Limit, Injected: t.Injected, PairRates: t.rates()}
+	if t.Quiet != nil {
+		p.QuietPairs = new(t.Quiet.rates())
+	}
+	return p
+}
+
+func (t *Trial) rates() calibration.PairRates {
 	of := func(r Rate) calibration.Estimate {
 		return calibration.Estimate{Value: r.Share, Low: &r.Low, High: &r.High}
 	}
-	p := &calibration.Pairs{LastAt: t.LastAt, Revision: t.Revision, Sets: t.Sets,
-		Repeats: t.Repeats, ApartS: t.ApartS, Limit: t.Limit, False: of(t.False),
-		Injected: t.Injected, Found: of(t.Found)}
-	if q := t.Quiet; q != nil {
-		p.Quiet, p.Found = q.Sets, of(q.Found)
-	}
+	rates := calibration.PairRates{Sets: t.Sets, False: of(t.False),
+		FalseOnTransports: of(t.Transports.False), FalseOnCells: of(t.Cells.False),
+		Withheld: of(t.Withheld), Found: of(t.Found)}
 	for _, m := range t.Metrics {
-		p.Moved = max(p.Moved, m.Machine[1])
+		rates.Moved = max(rates.Moved, m.Machine[1])
 	}
-	return p
+	return rates
 }
 
 // compare compares the sets as they are, and with each transport slowed down.
@@ -266,7 +275,10 @@ func (p *pair) compare(sets []*set.Set, o compare.Options, injected float64) err
 			t.machine = append(t.machine, math.Expm1(math.Abs(math.Log1p(c.Control.Machine))))
 			t.spread = append(t.spread, c.Control.Spread)
 		}
-		t.withheld.add(c.MovedTooFar())
+		if c.Verdict != compare.Incomparable {
+			t.withheld.add(c.PHolm == nil)
+			p.tallies[ofCells].withheld.add(c.PHolm == nil)
+		}
 		if c.P != nil && c.PHolm != nil {
 			t.wrong.add(c.Verdict == compare.Better || c.Verdict == compare.Worse)
 			t.unadjusted.add(*c.P < o.Alpha)
