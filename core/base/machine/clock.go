@@ -136,19 +136,10 @@ func (c *Clock) Hertz() float64 { return float64(c.perNano) / (1 << 32) * 1e9 }
 // it is.
 func (c *Clock) Fallback() string { return c.fallback }
 
-// Both reads both clocks: this one, in ticks, and the kernel's monotonic clock, in nanoseconds. It
-// keeps the closest of eight pairs, because the thread may lose its processor between two readings.
+// Both reads both clocks: this one, in ticks, and the kernel's monotonic clock, in nanoseconds.
 func (c *Clock) Both() (ticks, monotonic uint64) {
-	width := uint64(math.MaxUint64)
-	for range 8 {
-		before := c.Now()
-		nanos := Monotonic()
-		if after := c.Now(); after-before < width {
-			width = after - before
-			ticks, monotonic = before+width/2, nanos
-		}
-	}
-	return ticks, monotonic
+	p := closest(8, c.Now, Monotonic)
+	return p.ticks, p.nanos
 }
 
 // pair is a reading of both clocks at about the same time.
@@ -157,18 +148,22 @@ type pair struct {
 	nanos uint64
 }
 
-// readPair reads the monotonic clock between two readings of the counter. It repeats that and keeps
-// the readings that are closest, because an interrupt between them moves them apart.
+// readPair reads the counter and the monotonic clock.
 func readPair() pair {
-	var best pair
+	return closest(32, clock.Ticks, func() uint64 { return uint64(time.Since(epoch)) })
+}
+
+// closest reads one clock between two readings of the other, several times, and returns the
+// readings that are closest: an interrupt between them, or the loss of the processor, moves them
+// apart.
+func closest(times int, ticks, nanos func() uint64) (best pair) {
 	width := uint64(math.MaxUint64)
-	for range 32 {
-		before := clock.Ticks()
-		nanos := uint64(time.Since(epoch))
-		after := clock.Ticks()
-		if after-before < width {
+	for range times {
+		before := ticks()
+		at := nanos()
+		if after := ticks(); after-before < width {
 			width = after - before
-			best = pair{before + width/2, nanos}
+			best = pair{before + width/2, at}
 		}
 	}
 	return best

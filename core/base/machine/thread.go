@@ -14,8 +14,8 @@ import (
 	"transportbench/core/base/cpulist"
 )
 
-// ThreadUsage has the kernel's counts for one thread since its start.
-type ThreadUsage struct {
+// Usage has the kernel's counts for one thread or for the process since its start.
+type Usage struct {
 	CPUNS       uint64 // time on a processor, in nanoseconds
 	SystemNS    uint64 // the part of CPUNS in the kernel
 	Voluntary   uint64 // context switches because the thread waited
@@ -27,24 +27,31 @@ type ThreadUsage struct {
 
 // ReadThreadUsage reads the counts of the calling thread, which must be locked to its goroutine if
 // two readings are to be compared.
-func ReadThreadUsage() (ThreadUsage, error) {
+func ReadThreadUsage() (Usage, error) {
+	u, err := readUsage(unix.RUSAGE_THREAD, unix.CLOCK_THREAD_CPUTIME_ID)
+	u.Migrations = migrations(Root("/").Text("proc/thread-self/sched"))
+	return u, err
+}
+
+// ReadProcessUsage reads the counts of all threads of the process together.
+func ReadProcessUsage() (Usage, error) {
+	return readUsage(unix.RUSAGE_SELF, unix.CLOCK_PROCESS_CPUTIME_ID)
+}
+
+func readUsage(who int, clock int32) (Usage, error) {
 	var usage unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_THREAD, &usage); err != nil {
-		return ThreadUsage{}, fmt.Errorf("reading thread usage: %w", err)
-	}
 	// The times in usage may advance in scheduler ticks; this clock does not.
 	var cpu unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &cpu); err != nil {
-		return ThreadUsage{}, fmt.Errorf("reading thread time: %w", err)
+	if err := errors.Join(unix.Getrusage(who, &usage), unix.ClockGettime(clock, &cpu)); err != nil {
+		return Usage{}, fmt.Errorf("reading the usage of processors: %w", err)
 	}
-	return ThreadUsage{
+	return Usage{
 		CPUNS:       uint64(cpu.Nano()),
 		SystemNS:    uint64(usage.Stime.Nano()),
 		Voluntary:   uint64(usage.Nvcsw),
 		Involuntary: uint64(usage.Nivcsw),
 		MinorFaults: uint64(usage.Minflt),
 		MajorFaults: uint64(usage.Majflt),
-		Migrations:  migrations(Root("/").Text("proc/thread-self/sched")),
 	}, nil
 }
 
@@ -61,9 +68,9 @@ func migrations(sched string) uint64 {
 	return 0
 }
 
-// Sub returns the counts since an earlier reading of the same thread.
-func (u ThreadUsage) Sub(earlier ThreadUsage) ThreadUsage {
-	return ThreadUsage{
+// Sub returns the counts since an earlier reading of the same thread or process.
+func (u Usage) Sub(earlier Usage) Usage {
+	return Usage{
 		CPUNS:       u.CPUNS - earlier.CPUNS,
 		SystemNS:    u.SystemNS - min(earlier.SystemNS, u.SystemNS), // the kernel scales it
 		Voluntary:   u.Voluntary - earlier.Voluntary,
@@ -72,32 +79,6 @@ func (u ThreadUsage) Sub(earlier ThreadUsage) ThreadUsage {
 		MajorFaults: u.MajorFaults - earlier.MajorFaults,
 		Migrations:  u.Migrations - earlier.Migrations,
 	}
-}
-
-// ProcessTime is the processor time of all threads of the process since its start, in nanoseconds.
-type ProcessTime struct {
-	CPUNS    uint64
-	SystemNS uint64 // the part of CPUNS in the kernel
-}
-
-// ReadProcessTime reads the processor time of the process.
-func ReadProcessTime() (ProcessTime, error) {
-	var usage unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
-		return ProcessTime{}, fmt.Errorf("reading the process's time: %w", err)
-	}
-	var cpu unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &cpu); err != nil {
-		return ProcessTime{}, fmt.Errorf("reading the process's time: %w", err)
-	}
-	return ProcessTime{CPUNS: uint64(cpu.Nano()), SystemNS: uint64(usage.Stime.Nano())}, nil
-}
-
-// Sub returns the time since an earlier reading.
-func (t ProcessTime) Sub(earlier ProcessTime) ProcessTime {
-	// The kernel scales SystemNS, so it may go back.
-	return ProcessTime{CPUNS: t.CPUNS - earlier.CPUNS, SystemNS: t.SystemNS - min(earlier.SystemNS,
-		t.SystemNS)}
 }
 
 // Monotonic reads the kernel's monotonic clock, which all processes of a host share, in

@@ -31,7 +31,7 @@ func TestThreadUsage(t *testing.T) {
 			return
 		}
 		// Run until 2 ms of processor time have passed.
-		var used ThreadUsage
+		var used Usage
 		for used.CPUNS < 2e6 {
 			now, err := ReadThreadUsage()
 			if !assertNoError(t, err) {

@@ -132,8 +132,8 @@ type windowRun struct {
 	drained  chan struct{} // closed when the clients are done
 	finished chan struct{} // closed when all threads are done
 	results  []threadResult
-	process  machine.ProcessTime // in the window of the first thread
-	trace    int                 // transfers of each worker
+	process  machine.Usage // in the window of the first thread
+	trace    int           // transfers of each worker
 }
 
 type threadResult struct {
@@ -264,7 +264,7 @@ type threadWindow struct {
 	counters *workerCounters
 	recorder transport.Recorder // nil if the worker is none
 	before   *usage
-	process  machine.ProcessTime
+	process  machine.Usage
 	report   record.ThreadReport
 }
 
@@ -285,14 +285,14 @@ func (w *threadWindow) begin() {
 	}
 	w.before = w.t.usage()
 	if w.t == w.r.threads[0] {
-		w.process, _ = machine.ReadProcessTime() // 0 if the kernel does not report it
+		w.process, _ = machine.ReadProcessUsage() // 0 if the kernel does not report it
 	}
 }
 
 // end is called when measuring ends.
 func (w *threadWindow) end() {
 	w.report = w.before.since()
-	if now, err := machine.ReadProcessTime(); err == nil && w.t == w.r.threads[0] {
+	if now, err := machine.ReadProcessUsage(); err == nil && w.t == w.r.threads[0] {
 		w.run.process = now.Sub(w.process)
 	}
 	w.counters.end()

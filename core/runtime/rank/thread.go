@@ -187,7 +187,7 @@ type usage struct {
 	counters *counters
 	sharing  int // clients of the thread
 	locked   bool
-	thread   machine.ThreadUsage
+	thread   machine.Usage
 	events   map[string]uint64
 	err      error
 	ticks    uint64 // the start on the clock
