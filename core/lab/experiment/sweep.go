@@ -290,11 +290,20 @@ func (s *sweep) run(ctx context.Context, r run) error {
 // tries is how often a run is made that fails: a stall of the machine should not cost a cell.
 const tries = 2
 
-// attempt makes one run, which must have a complete repeat.
+// attempt makes one run with one repeat, within CellLimit.
 func (s *sweep) attempt(ctx context.Context, c config.Config, status Status) (*result.Result,
 	error) {
-	r, err := s.measure(ctx, c, s.watcher.Begin(status))
-	if err == nil && (r == nil || len(r.Repeats) != 1) {
+	c.Repeats = 1
+	limited, cancel := ctx, func() {}
+	if limit := s.Spec.CellLimit; limit > 0 {
+		limited, cancel = context.WithTimeout(ctx, limit)
+	}
+	defer cancel()
+	r, err := s.make(limited, c, s.watcher.Begin(status))
+	switch {
+	case limited.Err() != nil && ctx.Err() == nil:
+		return nil, fmt.Errorf("a repeat took longer than the cell limit of %v", s.Spec.CellLimit)
+	case err == nil && (r == nil || len(r.Repeats) != 1):
 		err = errors.New("the run has no complete repeat")
 	}
 	return r, err
@@ -309,22 +318,6 @@ func (s *sweep) stored(i int, err error) error {
 		return nil
 	}
 	return err
-}
-
-// measure makes one run, within CellLimit.
-func (s *sweep) measure(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result,
-	error) {
-	c.Repeats = 1
-	if s.Spec.CellLimit == 0 {
-		return s.make(ctx, c, obs)
-	}
-	limited, cancel := context.WithTimeout(ctx, s.Spec.CellLimit)
-	defer cancel()
-	r, err := s.make(limited, c, obs)
-	if limited.Err() != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("a repeat took longer than the cell limit of %v", s.Spec.CellLimit)
-	}
-	return r, err
 }
 
 func failureOf(err error) Failure {
