@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -185,10 +186,7 @@ func Distributions() []string {
 // RepeatsByLaunch returns how many repeats each launch measures. If they do not divide evenly, the
 // first launches measure one more.
 func (c *Config) RepeatsByLaunch() []int {
-	n := c.Launches
-	if n == 0 {
-		n = c.Repeats
-	}
+	n := cmp.Or(c.Launches, c.Repeats)
 	list := make([]int, n)
 	for i := range list {
 		list[i] = c.Repeats*(i+1)/n - c.Repeats*i/n

@@ -352,10 +352,7 @@ func (s *Spec) cell(tables []map[string]string, all Plugins, used []bool) (c Cel
 			}
 		}
 	}
-	name := values["transport"]
-	if name == "" {
-		name = config.Default().Transport
-	}
+	name := cmp.Or(values["transport"], config.Default().Transport)
 	p := all[name]
 	if p == nil {
 		return c, false, fmt.Errorf("transport: there is no plugin for %q; see plugins list", name)

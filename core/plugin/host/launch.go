@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,15 +43,9 @@ func (o LaunchOptions) withDefaults() LaunchOptions {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.StartTimeout == 0 {
-		o.StartTimeout = 10 * time.Second
-	}
-	if o.KillGrace == 0 {
-		o.KillGrace = 2 * time.Second
-	}
-	if o.runtimeDigest == "" {
-		o.runtimeDigest = core.RuntimeDigest()
-	}
+	o.StartTimeout = cmp.Or(o.StartTimeout, 10*time.Second)
+	o.KillGrace = cmp.Or(o.KillGrace, 2*time.Second)
+	o.runtimeDigest = cmp.Or(o.runtimeDigest, core.RuntimeDigest())
 	return o
 }
 

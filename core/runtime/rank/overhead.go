@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -57,10 +58,7 @@ func (r *Rank) Overhead(ctx context.Context, d time.Duration) (o record.Overhead
 	if err != nil {
 		return o, err
 	}
-	every := max(r.sampleEvery, r.plan.Config.SampleEvery)
-	if every == 0 {
-		every = warmupSampling
-	}
+	every := cmp.Or(max(r.sampleEvery, r.plan.Config.SampleEvery), warmupSampling)
 	costs := make([]float64, len(threads))
 	err = eachOf(ctx, threads, func(t *thread) (err error) {
 		costs[slices.Index(threads, t)], err = t.overhead.measure(every, d)

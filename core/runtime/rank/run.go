@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,10 +61,7 @@ func (r *Rank) Run(ctx context.Context, window record.Window, started func(),
 	r.state.Reset()
 	r.measuring = measuring
 	r.mu.Unlock()
-	sampleEvery := window.SampleEvery
-	if sampleEvery == 0 {
-		sampleEvery = warmupSampling
-	}
+	sampleEvery := cmp.Or(window.SampleEvery, warmupSampling)
 	r.sampleEvery = sampleEvery
 	run := r.launch(sampleEvery, window)
 	storm := r.startStorm(ctx, window)

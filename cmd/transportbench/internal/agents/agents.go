@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -122,9 +123,7 @@ func (g *gathering) starter(ctx context.Context) (*starter, error) {
 			app.Usagef("--agents is for --listen and --launch; with --%s, each host has one",
 				ways[0])
 	}
-	if st.listen == "" {
-		st.listen = ":0"
-	}
+	st.listen = cmp.Or(st.listen, ":0")
 	return st, g.plan(st, ways[0])
 }
 

@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -120,10 +121,7 @@ func (s *span) add(value float64) {
 	if value == 0 {
 		return
 	}
-	if s.low == 0 {
-		s.low = value
-	}
-	s.low, s.high = min(s.low, value), max(s.high, value)
+	s.low, s.high = min(cmp.Or(s.low, value), value), max(s.high, value)
 }
 
 func (s *span) text(unit string) string {

@@ -427,9 +427,7 @@ func (b *bench) warmUp(ctx context.Context) error {
 			}
 		}
 	}
-	if b.sampleEvery == 0 {
-		b.sampleEvery = defaultSampleEvery
-	}
+	b.sampleEvery = cmp.Or(b.sampleEvery, defaultSampleEvery)
 	return nil
 }
 

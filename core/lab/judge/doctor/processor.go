@@ -126,9 +126,7 @@ func (x *examiner) virtualisation() Finding {
 		f.Value = strings.TrimPrefix(f.Value+", in a container ("+container+")", ", ")
 	}
 	if x.environment.Identity.Virtualisation == "" {
-		if f.Value == "" {
-			f.Value = "none seen"
-		}
+		f.Value = cmp.Or(f.Value, "none seen")
 		return f
 	}
 	return f.as(Warn, "The hypervisor moves virtual CPUs, and the latency between two of them "+
