@@ -69,8 +69,7 @@ func work(b *testing.B, s *settings, source []byte) (times [2]float64) {
 	sends, receives := &from.Out, &to.In
 	step := func(times *[2]float64) {
 		at := threadTime()
-		for sends.FreeOldest() {
-		}
+		sends.FreeAll()
 		for sends.UnderWay() < s.sendWindow {
 			err := sends.PostSend(parts(), sends.Posted())
 			require.NoError(b, err)

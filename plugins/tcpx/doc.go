@@ -59,7 +59,7 @@
 //     the destination ring until the next Poll.
 //
 // A long reply takes the same steps in the other direction; that of a write is short, and follows
-// its record. The sender's last cursor, acked, moves when FreeOldest frees a request, because the
+// its record. The sender's last cursor, acked, moves when freeOldest frees a request, because the
 // other side has all of it: TCP has acknowledged it, or the credit for the request one window later
 // has come.
 //

@@ -115,7 +115,7 @@ func awaitFreed(t *testing.T, a, b *Side) {
 	eventually(t, "the acknowledgement", func() bool {
 		require.NoError(t, b.Progress())
 		require.NoError(t, a.Progress())
-		return a.Out.FreeOldest()
+		return a.Out.freeOldest()
 	})
 }
 
@@ -143,13 +143,13 @@ func TestSeventeenthPostFails(t *testing.T) {
 // only when it is done.
 func TestInOrder(t *testing.T) {
 	a, b := pair(t, nil, 1<<20)
-	require.False(t, a.Out.FreeOldest(), "nothing is posted")
+	require.False(t, a.Out.freeOldest(), "nothing is posted")
 	require.False(t, consumed(b))
 	for i := range uint64(3) {
 		require.NoError(t, b.In.PostReceive(b.Destination.Slice(0, 64), i))
 		require.NoError(t, a.Out.PostSend(make([]byte, 60+int(i)), i))
 	}
-	require.False(t, a.Out.FreeOldest(), "nothing is sent")
+	require.False(t, a.Out.freeOldest(), "nothing is sent")
 	require.False(t, consumed(b), "nothing has arrived")
 	eventually(t, "the receives", func() bool {
 		require.NoError(t, a.Progress())
@@ -169,7 +169,7 @@ func TestInOrder(t *testing.T) {
 		require.Equal(t, i, a.Out.requests.First())
 		awaitFreed(t, a, b)
 	}
-	require.False(t, a.Out.FreeOldest(), "all are freed")
+	require.False(t, a.Out.freeOldest(), "all are freed")
 }
 
 // TestMismatch: if the two sides disagree, the connection ends on both with the same error.

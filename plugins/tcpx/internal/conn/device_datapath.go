@@ -27,7 +27,7 @@ func (s *Sender) UseDevice(sender sock.DeviceSender, limit int) {
 // DeviceRoom reports whether WriteDevice may be called.
 func (s *Sender) DeviceRoom() bool {
 	if s.device.spans.Full() {
-		s.freeAll()
+		s.FreeAll()
 	}
 	return !s.device.spans.Full()
 }
@@ -46,7 +46,7 @@ func (s *Sender) HoldsDevice(dmabuf uint32, offset uint64, size int) bool {
 	if spans.Empty() {
 		return false
 	}
-	s.freeAll()
+	s.FreeAll()
 	for n := spans.First(); n < spans.Last(); n++ {
 		if p := spans.At(n); p.dmabuf == dmabuf && p.offset-offset < uint64(size) {
 			return true

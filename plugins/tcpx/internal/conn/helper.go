@@ -20,14 +20,7 @@ import (
 type helpers struct {
 	conn  *Conn
 	list  []*helper // those that have not ended
-	lanes []helperLane
-}
-
-// helperLane is what the polling thread knows of a lane that a helper serves.
-type helperLane struct {
-	*handoff
-	helper  *helper
-	arrived uint64 // bytes received since the beginning, as they are booked
+	lanes []*handoff
 }
 
 // helper is a thread that makes the system calls of some lanes, and nothing else.
@@ -65,6 +58,7 @@ type handoff struct {
 	sendOrders    [laneTasks][]byte // a ring
 	receiveOrders queue.Queue[receiveOrder]
 
+	helper *helper
 	// The rest belongs to the helper.
 	data      sock.Data
 	memory    []byte // bounce memory
@@ -87,7 +81,7 @@ type orderCursor struct {
 // startHelpers starts the threads that serve the lanes of a connection. owner wakes the polling
 // thread; nil if that never sleeps.
 func startHelpers(c *Conn, owner *sock.Notifier) (*helpers, error) {
-	d := &helpers{conn: c, lanes: make([]helperLane, len(c.lanes))}
+	d := &helpers{conn: c, lanes: make([]*handoff, len(c.lanes))}
 	for range c.config.Threads {
 		h := &helper{ended: make(chan struct{}), owner: owner}
 		if err := h.notifier.Open(); err != nil {
@@ -101,10 +95,9 @@ func startHelpers(c *Conn, owner *sock.Notifier) (*helpers, error) {
 	}
 	for i := range c.lanes {
 		l, h := &c.lanes[i], d.list[i%len(d.list)]
-		d.lanes[i] = helperLane{helper: h, handoff: &handoff{data: l.Data,
-			memory:        c.In.memory.Memory(),
-			receiveOrders: queue.New[receiveOrder](l.expected.Cap())}}
-		h.lanes = append(h.lanes, d.lanes[i].handoff)
+		d.lanes[i] = &handoff{helper: h, data: l.Data, memory: c.In.memory.Memory(),
+			receiveOrders: queue.New[receiveOrder](l.expected.Cap())}
+		h.lanes = append(h.lanes, d.lanes[i])
 	}
 	for _, h := range d.list {
 		h.poll = make([]unix.PollFd, 0, len(h.lanes)+1)

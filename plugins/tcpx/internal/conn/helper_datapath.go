@@ -107,7 +107,7 @@ func (p *orderCursor) advance(n, size int) {
 func (d *helpers) send() (bytes int, _ error) {
 	out := &d.conn.Out
 	for i := range d.lanes {
-		l, s := &d.conn.lanes[i], &d.lanes[i]
+		l, s := &d.conn.lanes[i], d.lanes[i]
 		for n := s.toSend.Load(); n != l.tasks.Last(); n++ {
 			t := l.tasks.At(n)
 			s.sendOrders[n%laneTasks], _ = out.sourceOf(t.request, t.end-uint64(t.left), t.end)
@@ -128,7 +128,7 @@ func (d *helpers) receive() error {
 	d.handReceives()
 	d.bookReceived()
 	for i := range d.lanes {
-		if s := &d.lanes[i]; s.failed.Load() { // pairs with the store in serve
+		if s := d.lanes[i]; s.failed.Load() { // pairs with the store in serve
 			return s.failure
 		}
 	}
@@ -140,7 +140,7 @@ func (d *helpers) handReceives() {
 	in := &d.conn.In
 	preallocator, ok := in.memory.(bounce.Preallocator)
 	for i := range d.lanes {
-		l, s := &d.conn.lanes[i], &d.lanes[i]
+		l, s := &d.conn.lanes[i], d.lanes[i]
 		for ok && s.receiveOrders.Last() != l.expected.Last() {
 			t := l.expected.At(s.receiveOrders.Last())
 			if t.number >= in.reserved {
@@ -163,9 +163,8 @@ func (d *helpers) handReceives() {
 // bookReceived books what helpers have received.
 func (d *helpers) bookReceived() {
 	for i := range d.lanes {
-		l, s := &d.conn.lanes[i], &d.lanes[i]
-		n := int(s.received.Load() - s.arrived) // pairs with the store in helper.receive
-		s.arrived += uint64(n)
+		l, s := &d.conn.lanes[i], d.lanes[i]
+		n := int(s.received.Load() - l.received) // pairs with the store in helper.receive
 		for n > 0 {
 			part := min(n, l.expected.Head().left)
 			n -= part
@@ -181,8 +180,8 @@ func (d *helpers) readNotices(l *lane) { l.Notices = d.lanes[l.index].notices.Lo
 // waits for: another connection may have given some back.
 func (d *helpers) hasWork() bool {
 	for i := range d.lanes {
-		l, s := &d.conn.lanes[i], &d.lanes[i]
-		if s.sent.Load() != l.sent || s.received.Load() != s.arrived || s.failed.Load() ||
+		l, s := &d.conn.lanes[i], d.lanes[i]
+		if s.sent.Load() != l.sent || s.received.Load() != l.received || s.failed.Load() ||
 			!d.conn.Out.requests.Empty() && s.notices.Load() != l.Notices {
 			return true
 		}

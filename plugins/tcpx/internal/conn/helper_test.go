@@ -19,8 +19,8 @@ func TestHelpersServe(t *testing.T) {
 	for _, e := range []*Side{a, b} {
 		d := e.driver.(*helpers)
 		require.Len(t, d.list, 2)
-		require.Equal(t, []*handoff{d.lanes[0].handoff, d.lanes[2].handoff}, d.list[0].lanes)
-		require.Equal(t, []*handoff{d.lanes[1].handoff}, d.list[1].lanes)
+		require.Equal(t, []*handoff{d.lanes[0], d.lanes[2]}, d.list[0].lanes)
+		require.Equal(t, []*handoff{d.lanes[1]}, d.list[1].lanes)
 		require.Zero(t, e.Counters.Calls[sock.Sends]+e.Counters.Calls[sock.Receives],
 			"calls of the polling thread")
 	}

@@ -16,8 +16,8 @@ type lane struct {
 	index    int
 	tasks    queue.Queue[sendTask] // up to laneTasks
 	expected queue.Queue[receiveTask]
-	// bytes since the beginning: those of all tasks that it was given, and those of them that went
-	assigned, sent uint64
+	// bytes since the beginning: those of all tasks that it was given, and what is booked
+	assigned, sent, received uint64
 }
 
 // sendTask is a chunk that a lane is to send.

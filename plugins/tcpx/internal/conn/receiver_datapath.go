@@ -189,6 +189,7 @@ func (r *Receiver) bookReceived(l *lane, n int) {
 	t := l.expected.Head()
 	q := r.requests.At(t.number)
 	r.conn.counters.ReceivedBytes += uint64(n)
+	l.received += uint64(n)
 	q.arrived += n
 	if q.arrived == q.total {
 		q.arrivedAt = clock.Now()

@@ -247,9 +247,15 @@ func (s *Sender) bookSent(l *lane, bytes int) {
 	}
 }
 
-// FreeOldest frees the oldest request if it was acknowledged, and reports whether it has. It
+// FreeAll frees the requests that are acknowledged, and their part of the staging ring.
+func (s *Sender) FreeAll() {
+	for s.freeOldest() {
+	}
+}
+
+// freeOldest frees the oldest request if it was acknowledged, and reports whether it has. It
 // returns false if there is none.
-func (s *Sender) FreeOldest() bool {
+func (s *Sender) freeOldest() bool {
 	number := s.requests.First()
 	if number == s.credits.First() { // not all of it is in chunks, or there is none
 		return false

@@ -113,8 +113,7 @@ func (s *Side) SendAll(stopped *atomic.Bool, tag uint64, next func() []byte) err
 			return err
 		}
 		underWay := out.UnderWay()
-		for out.FreeOldest() {
-		}
+		out.FreeAll()
 		idle := underWay == out.UnderWay() && before == s.Counters.SentBytes
 		if err := Stepped(stopped, &wait, idle); err != nil {
 			return err

@@ -34,13 +34,13 @@ func (s *Sender) acked() uint64 {
 // When the ring is empty, the stream starts again at its beginning, which is still in the caches;
 // the ring is larger than they are.
 func (s *Sender) hasRoom(size uint64) bool {
-	for s.credits.Last() > s.requests.First()+s.peerWindow && s.FreeOldest() {
+	for s.credits.Last() > s.requests.First()+s.peerWindow && s.freeOldest() {
 	}
 	if s.acked() == s.end {
 		s.assigned, s.cut, s.end = 0, 0, 0
 	}
 	if s.end+size-s.acked() > s.size()/2 {
-		s.freeAll()
+		s.FreeAll()
 	}
 	return s.end+size-s.acked() <= s.size()
 }
@@ -109,8 +109,10 @@ func (s *Sender) cutRequests() error {
 		filled = s.filled()
 	}
 	for c.Err == nil && (s.end-s.cut >= request || s.flush) {
-		if !s.windowOpen() {
-			s.windowFull = true
+		if s.requests.Len() >= c.config.SendWindow {
+			s.FreeAll()
+		}
+		if s.windowFull = s.requests.Len() >= c.config.SendWindow; s.windowFull {
 			c.timer.begin(c, 0)
 			break
 		}
@@ -124,21 +126,6 @@ func (s *Sender) cutRequests() error {
 		s.flush = s.flush && s.cut < s.end
 	}
 	return nil
-}
-
-// windowOpen reports whether the send window has room; it frees requests to find some.
-func (s *Sender) windowOpen() bool {
-	window := s.conn.config.SendWindow
-	if s.requests.Len() >= window {
-		s.freeAll()
-	}
-	return s.requests.Len() < window
-}
-
-// freeAll frees the requests that are acknowledged, and their part of the staging ring.
-func (s *Sender) freeAll() {
-	for !s.requests.Empty() && s.FreeOldest() {
-	}
 }
 
 // CanReply reports whether a reply of size bytes can leave with the next Send. A call may wait for
@@ -161,15 +148,15 @@ func (s *Sender) CanReply(size int) bool {
 	}
 	need := (int(s.end-s.cut) + size + config.Request - 1) / config.Request
 	if s.sendable() < need {
-		s.freeAll()
+		s.FreeAll()
 	}
 	return s.sendable() >= need || s.cut == s.end && s.requests.Empty() && need > config.SendWindow
 }
 
 // sendable returns how many requests can be sent now.
 func (s *Sender) sendable() int {
-	credited := s.credits.Last() - min(s.credits.Last(), s.requests.Last())
-	return min(s.conn.config.SendWindow-s.requests.Len(), int(credited))
+	return min(s.conn.config.SendWindow-s.requests.Len(),
+		max(0, int(s.credits.Last()-s.requests.Last())))
 }
 
 // canSend reports whether there is something to send and room for it. A PostMessage may have freed

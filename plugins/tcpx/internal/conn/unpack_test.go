@@ -207,8 +207,7 @@ func TestWindowFills(t *testing.T) {
 			}
 			require.NoError(t, a.Progress())
 			require.NoError(t, b.Progress())
-			for a.Out.FreeOldest() {
-			}
+			a.Out.FreeAll()
 			for consumed(b) {
 			}
 			return b.In.Consumed() == work
