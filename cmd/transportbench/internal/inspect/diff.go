@@ -121,7 +121,7 @@ func diffSets(ctx context.Context, a *app.App, c *comparison.Flags, o compare.Op
 	if err := history.Accept(report); err != nil {
 		return app.BadInput(err)
 	}
-	if report.Controlled() {
+	if report.Bridge != "" {
 		executable, _ := os.Executable()
 		used, _ := host.Dirs(pluginDir)
 		report.Bridge = bridge.Command(report, old, new, bridge.Kept(executable), used,

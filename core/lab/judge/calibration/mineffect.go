@@ -84,6 +84,11 @@ func Diff(found []Found, old, new *set.Set, o compare.Options) (*compare.Report,
 		return nil, err
 	}
 	report.FloorFrom = from
+	for i := range found {
+		if d := found[i].Document; d != nil && report.Controlled() && d.pairsSummary() != "" {
+			report.Notes = append(report.Notes, "on this machine, "+d.pairsSummary())
+		}
+	}
 	return report, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/format"
 )
 
@@ -86,17 +87,18 @@ func (d *Document) pairsSummary() string {
 	if p.Revision != "" {
 		revision = fmt.Sprintf(" of revision %.8s", p.Revision)
 	}
-	text := fmt.Sprintf("diff of each two of %d equal sets%s, %s apart (median): ", p.Sets,
-		revision, format.Count(int(math.Round(p.ApartS/60)), "minute"))
+	text := fmt.Sprintf("diff of each two of %d equal sets%s, %s apart (median), with a minimum "+
+		"effect of %s: ", p.Sets, revision, format.Count(int(math.Round(p.ApartS/60)), "minute"),
+		format.Share(compare.Defaults().Floor))
 	rates := &p.PairRates
 	if q := p.QuietPairs; q != nil {
-		text += fmt.Sprintf("%s; of the %d sets of a quiet machine, ", rates, q.Sets)
+		text += fmt.Sprintf("%s; between the %d quiet ones, ", rates, q.Sets)
 		rates = q
 	}
 	text += fmt.Sprintf("%s, and one transport slower by %s is found in %s (%s)", rates,
 		format.Share(p.Injected), format.Share(rates.Found.Value), rates.Found.Interval())
 	if p.False.Value > d.Alpha {
-		text += fmt.Sprintf("; with a minimum effect of %s, which diff uses, at most %s have one",
+		text += fmt.Sprintf("; with one of %s, which diff uses, at most %s have a verdict",
 			format.Share(p.Limit), format.Share(d.Alpha))
 	}
 	return text

@@ -48,15 +48,15 @@ func TestPairs(t *testing.T) {
 	require.Empty(t, d.Summary())
 	require.NoError(t, d.KeepPairs(somePairs(0.12), identity))
 	const all = "diff of each two of 21 equal sets of revision 01234567, 63 minutes apart " +
-		"(median): the machine moved by 12% (median), and of the pairs 1% have a false verdict " +
-		"on a transport over all loads (0 to 10%) and 7% on a single cell (1 to 20%; 60% of the " +
-		"changes of cells cannot have one)"
-	const quiet = "; of the 9 sets of a quiet machine, the machine moved by 2% (median), and of " +
+		"(median), with a minimum effect of 2%: the machine moved by 12% (median), and of the " +
+		"pairs 1% have a false verdict on a transport over all loads (0 to 10%) and 7% on a " +
+		"single cell (1 to 20%; 60% of the changes of cells cannot have one)"
+	const quiet = "; between the 9 quiet ones, the machine moved by 2% (median), and of " +
 		"the pairs 0% have a false verdict on a transport over all loads (0 to 10%) and 2% on a " +
 		"single cell (0 to 10%; 10% of the changes of cells cannot have one)"
 	const found = ", and one transport slower by 10% is found in "
 	require.Equal(t, []string{all + quiet + found + "85% (70 to 95%)" +
-		"; with a minimum effect of 12%, which diff uses, at most 5% have one"}, d.Summary())
+		"; with one of 12%, which diff uses, at most 5% have a verdict"}, d.Summary())
 	d.Pairs.False.Value, d.Pairs.QuietPairs = 0.05, nil // no more than alpha
 	require.Equal(t, []string{all + found + "50% (40 to 60%)"}, d.Summary())
 	d.Pairs.FalseOnCells = Estimate{}

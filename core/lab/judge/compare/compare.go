@@ -178,7 +178,9 @@ func report(old, new *set.Set, m matched, o Options,
 	judge(r.Changes, o, r.share)
 	r.Tests = count(r.Changes, tested)
 	r.Notes = append(r.Notes, r.controlNotes(o)...)
-	if r.Controlled() {
+	if r.Controlled() || slices.ContainsFunc(r.Changes, func(c Change) bool {
+		return c.withheld != ""
+	}) {
 		r.Bridge = Bridge
 	}
 	r.Means = means(r.Changes)

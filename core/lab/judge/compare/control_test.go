@@ -174,6 +174,7 @@ func TestNoVerdictIfOthersAreDisturbed(t *testing.T) {
 	require.Equal(t, len(report.Changes), report.Count(Ambiguous))
 	require.Zero(t, report.Tests)
 	require.Equal(t, ThresholdTests{Tests: 2, Moved: 2}, report.Thresholds)
+	require.Equal(t, Bridge, report.Bridge)
 	require.Contains(t, report.Notes, "no control for 2 changes, because of "+unseenMovement+
 		": they have no verdict")
 	for i := range report.Changes {

@@ -47,7 +47,8 @@ type Report struct {
 	// there are any, else those of the changes.
 	Seen Seen `json:"seen,omitzero"`
 	// Bridge has the options of the command that measures both versions in turns, if the caller
-	// knows their plugins, else [Bridge]; it is empty without a control.
+	// knows their plugins, else [Bridge]; it is empty if no change has a control or lacks one for
+	// what the machine did.
 	Bridge string `json:"bridge,omitempty"`
 	// Warnings are the failed checks of all cells of both sets, compared or not.
 	Warnings []set.GroupedWarning `json:"warnings,omitempty"`
