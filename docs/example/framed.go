@@ -75,7 +75,6 @@ type worker struct {
 	lost     control.LostPeers
 	first    int // the peer at which the next Poll begins
 	polls    int
-	closed   bool
 	counters counters
 }
 
@@ -179,10 +178,9 @@ func (w *worker) lose(p *peer, err error) {
 // Close implements [transport.Worker]. It sends no farewell: the kernel ends the connections, as it
 // does when the process dies.
 func (w *worker) Close() error {
-	if w.closed {
+	if !w.peers.Close() {
 		return nil
 	}
-	w.closed = true
 	errs := []error{w.connector.Close()}
 	for _, p := range w.peers.ByID {
 		if p != nil {

@@ -45,9 +45,6 @@ func (b *buffer) room(atLeast int) []byte {
 
 // Post implements [transport.Worker].
 func (w *worker) Post(ops []transport.Op) (int, error) {
-	if w.closed {
-		return 0, name.Error("post", transport.ErrClosed)
-	}
 	for i := range ops {
 		op := &ops[i]
 		p := w.peers.Admit(op)
@@ -78,7 +75,7 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 
 // Flush implements [transport.Worker].
 func (w *worker) Flush() error {
-	if w.closed {
+	if w.peers.Closed() {
 		return name.Error("flush", transport.ErrClosed)
 	}
 	for _, p := range w.peers.ByID {
@@ -108,7 +105,7 @@ const acceptEvery = 1024
 
 // Poll implements [transport.Worker].
 func (w *worker) Poll(events []transport.Event) (n int, err error) {
-	if w.closed {
+	if w.peers.Closed() {
 		return 0, name.Error("poll", transport.ErrClosed)
 	}
 	if w.polls++; len(w.connector.Pending()) > 0 ||

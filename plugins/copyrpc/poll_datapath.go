@@ -15,7 +15,7 @@ const lookInterval = 1 << 10
 
 // Poll implements [transport.Worker].
 func (w *worker) Poll(events []transport.Event) (n int, err error) {
-	if w.closed {
+	if w.peers.Closed() {
 		return 0, name.Error("poll", transport.ErrClosed)
 	}
 	if len(w.owing) > 0 {

@@ -18,9 +18,6 @@ const (
 
 // Post implements [transport.Worker].
 func (w *worker) Post(ops []transport.Op) (int, error) {
-	if w.closed {
-		return 0, name.Error("post", transport.ErrClosed)
-	}
 	for i := range ops {
 		op := &ops[i]
 		p := w.peers.Admit(op)
@@ -149,7 +146,7 @@ func (p *peer) closeBatch() {
 
 // Flush implements [transport.Worker].
 func (w *worker) Flush() error {
-	if w.closed {
+	if w.peers.Closed() {
 		return name.Error("flush", transport.ErrClosed)
 	}
 	for _, p := range w.dirty {

@@ -19,23 +19,25 @@ func (w *worker) Probe(ctx context.Context, id transport.PeerID,
 		return transport.Floor{}, name.PeerError("probe", id, transport.ErrUnsupported)
 	}
 	p := w.peers.Get(id)
-	for wait := (spin.Wait{}); !w.closed && p != nil && p.state == connecting; wait.IdleCall() {
+	var wait spin.Wait
+	for ; p != nil && p.state == connecting && !w.peers.Closed(); wait.IdleCall() {
 		if err := context.Cause(ctx); err != nil {
 			return transport.Floor{}, name.PeerError("probe", id,
 				fmt.Errorf("the peer has not connected: %w", err))
 		}
 		w.manager.progress()
 	}
-	return name.Probe(id, w.closed, p != nil && p.state == up, func() (transport.Floor, error) {
-		if p.loop == nil {
-			loop, err := w.newLoop(p)
-			if err != nil {
-				return transport.Floor{}, err
+	return name.Probe(id, w.peers.Closed(), p != nil && p.state == up,
+		func() (transport.Floor, error) {
+			if p.loop == nil {
+				loop, err := w.newLoop(p)
+				if err != nil {
+					return transport.Floor{}, err
+				}
+				p.loop = loop
 			}
-			p.loop = loop
-		}
-		return p.loop.Probe(ctx, 0, probe, func() error { return w.checkConnection(p) })
-	})
+			return p.loop.Probe(ctx, 0, probe, func() error { return w.checkConnection(p) })
+		})
 }
 
 // newLoop makes a peer's loop. It writes to memory at the peer that nothing else uses; what it

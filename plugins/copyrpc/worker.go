@@ -49,7 +49,6 @@ type worker struct {
 	polls          uint32
 	refused        bool // the last Post found no room
 
-	closed bool
 	counts counts
 
 	_ [128]byte // keeps memory of other threads out of the last cache lines
@@ -230,9 +229,6 @@ func (w *worker) Address() []byte { return w.address }
 
 // Connect implements [transport.Worker].
 func (w *worker) Connect(_ context.Context, id transport.PeerID, address []byte) error {
-	if w.closed {
-		return name.PeerError("connect", id, transport.ErrClosed)
-	}
 	return name.PeerError("connect", id, w.connect(id, address))
 }
 
@@ -300,7 +296,7 @@ const maxBlockedWait = 100 * time.Microsecond
 
 // Wait implements [transport.Waiter].
 func (w *worker) Wait(timeout time.Duration) error {
-	if w.closed {
+	if w.peers.Closed() {
 		return name.Error("wait", transport.ErrClosed)
 	}
 	// The next Poll has events, or credit that a peer may wait for.
@@ -329,7 +325,7 @@ func (w *worker) Wake() { w.notifier.Notify() }
 // Close implements [transport.Worker]. The memory stays registered until the transport
 // closes, so that delivered payloads stay readable.
 func (w *worker) Close() error {
-	if w.closed {
+	if !w.peers.Close() {
 		return nil
 	}
 	_, _ = w.collect(nil, 0) // finds peers that are lost already and need no farewell
@@ -349,7 +345,6 @@ func (w *worker) Close() error {
 	if !w.endpoint.device.Attributes().DeliversAfterClose {
 		w.awaitFarewells(farewells)
 	}
-	w.closed = true
 	var errs []error
 	for _, p := range w.byCookie {
 		errs = append(errs, p.qp.Close())

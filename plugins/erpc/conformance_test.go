@@ -25,7 +25,7 @@ func closeWithoutByes(t transport.Transport) {
 	_ = e.heartbeat.close()
 	_ = e.workers.Close(func(workers []*worker) error {
 		for _, w := range workers {
-			w.closed = true
+			w.peers.Close()
 			_ = w.release()
 		}
 		return e.ports.close()

@@ -11,11 +11,12 @@ import (
 func (w *worker) Probe(ctx context.Context, id transport.PeerID,
 	probe transport.Probe) (transport.Floor, error) {
 	p := w.peers.Get(id)
-	return name.Probe(id, w.closed, p != nil && !p.isLost(), func() (transport.Floor, error) {
-		prober, ok := w.port.(datagram.Prober)
-		if !ok {
-			return transport.Floor{}, transport.ErrUnsupported
-		}
-		return prober.Probe(ctx, p.remote, probe)
-	})
+	return name.Probe(id, w.peers.Closed(), p != nil && !p.isLost(),
+		func() (transport.Floor, error) {
+			prober, ok := w.port.(datagram.Prober)
+			if !ok {
+				return transport.Floor{}, transport.ErrUnsupported
+			}
+			return prober.Probe(ctx, p.remote, probe)
+		})
 }

@@ -49,7 +49,6 @@ type worker struct {
 	awaiting    *clientSlot // list of the slots that wait for answers
 	deaths      uint32      // last seen value of heartbeat.deaths
 
-	closed bool
 	counts counts
 }
 
@@ -81,9 +80,6 @@ func (w *worker) Address() []byte { return w.address }
 // Connect implements [transport.Worker]. It sends the first hello and does not wait for the peer.
 // It waits for a route to the peer, for peer-timeout at most.
 func (w *worker) Connect(ctx context.Context, id transport.PeerID, address []byte) error {
-	if w.closed {
-		return name.PeerError("connect", id, transport.ErrClosed)
-	}
 	ctx, cancel := context.WithTimeoutCause(ctx, w.settings.peerTimeout,
 		fmt.Errorf("peer-timeout, %v, has passed", w.settings.peerTimeout))
 	defer cancel()
@@ -139,7 +135,7 @@ func (w *worker) connect(ctx context.Context, id transport.PeerID, address []byt
 // nothing arrives to announce a loss.
 func (w *worker) Wait(timeout time.Duration) error {
 	switch {
-	case w.closed:
+	case w.peers.Closed():
 		return name.Error("wait", transport.ErrClosed)
 	case w.waiter == nil || w.nextPacket < w.packetCount || w.lostPeers.Len()+len(w.corrupt) > 0:
 		return nil
@@ -213,10 +209,9 @@ const byeCopies = 3
 // Close implements [transport.Worker]. The port and the buffers stay open until the transport
 // closes, so that payloads stay readable.
 func (w *worker) Close() error {
-	if w.closed {
+	if !w.peers.Close() {
 		return nil
 	}
-	w.closed = true
 	for range byeCopies {
 		for _, p := range w.sessions {
 			if p != nil {

@@ -7,9 +7,6 @@ import (
 
 // Post implements [transport.Worker].
 func (w *worker) Post(ops []transport.Op) (int, error) {
-	if w.closed {
-		return 0, name.Error("post", transport.ErrClosed)
-	}
 	if len(ops) == 0 {
 		return 0, nil
 	}
@@ -39,7 +36,7 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 
 // Flush implements [transport.Worker].
 func (w *worker) Flush() error {
-	if w.closed {
+	if w.peers.Closed() {
 		return name.Error("flush", transport.ErrClosed)
 	}
 	return w.flush("flush")
@@ -65,7 +62,7 @@ func (w *worker) flush(op string) error {
 // port is not asked for more until all of them are used, so that payloads stay valid until the next
 // Poll.
 func (w *worker) Poll(events []transport.Event) (n int, err error) {
-	if w.closed {
+	if w.peers.Closed() {
 		return 0, name.Error("poll", transport.ErrClosed)
 	}
 	now := w.clock()

@@ -37,18 +37,20 @@ type session struct {
 func (w *worker) Probe(ctx context.Context, id transport.PeerID,
 	probe transport.Probe) (transport.Floor, error) {
 	p := w.peers.Get(id)
-	return name.Probe(id, w.closed, p != nil && p.state == peerUp, func() (transport.Floor, error) {
-		switch {
-		case probe.Kind != transport.ProbeLibrary:
-			return w.probes.Probe(ctx, p.address.Probe, probe)
-		case max(probe.Forth, probe.Back) > w.settings.payload || min(probe.Forth, probe.Back) < 0:
-			return transport.Floor{}, transport.ErrUnsupported
-		case probe.Initiate:
-			return w.lead(ctx, p, probe)
-		default:
-			return transport.Floor{}, w.follow(ctx, probe.Back)
-		}
-	})
+	return name.Probe(id, w.peers.Closed(), p != nil && p.state == peerUp,
+		func() (transport.Floor, error) {
+			switch {
+			case probe.Kind != transport.ProbeLibrary:
+				return w.probes.Probe(ctx, p.address.Probe, probe)
+			case max(probe.Forth, probe.Back) > w.settings.payload ||
+				min(probe.Forth, probe.Back) < 0:
+				return transport.Floor{}, transport.ErrUnsupported
+			case probe.Initiate:
+				return w.lead(ctx, p, probe)
+			default:
+				return transport.Floor{}, w.follow(ctx, probe.Back)
+			}
+		})
 }
 
 // warmups is how many of the first round trips are dropped, for at most a quarter of the time,

@@ -53,7 +53,6 @@ type worker struct {
 	ctx    context.Context // ends when the worker closes
 	cancel context.CancelFunc
 	group  sync.WaitGroup // of the worker's goroutines
-	closed bool
 	counts counts
 
 	mu       sync.Mutex
@@ -221,9 +220,6 @@ func (w *worker) Connect(_ context.Context, id transport.PeerID, encoded []byte)
 }
 
 func (w *worker) connect(id transport.PeerID, encoded []byte) error {
-	if w.closed {
-		return transport.ErrClosed
-	}
 	a, err := decodeAddress(encoded)
 	if err != nil {
 		return err
@@ -396,10 +392,9 @@ func (w *worker) Silence(id transport.PeerID) error {
 
 // Close implements [transport.Worker].
 func (w *worker) Close() error {
-	if w.closed {
+	if !w.peers.Close() {
 		return nil
 	}
-	w.closed = true
 	w.cancel()
 	var errs []error
 	for _, p := range w.peers.ByID {

@@ -10,9 +10,6 @@ import (
 // Post implements [transport.Worker]. It copies the messages into slots, and allocates only when a
 // slot carries a longer message than ever before.
 func (w *worker) Post(ops []transport.Op) (int, error) {
-	if w.closed {
-		return 0, name.Error("post", transport.ErrClosed)
-	}
 	for i := range ops {
 		op := &ops[i]
 		p := w.peers.Admit(op)
@@ -77,7 +74,7 @@ func (p *peer) postReply(op *transport.Op) (taken, known bool) {
 // Flush implements [transport.Worker]. It sends what grpc-go takes without waiting for the peer,
 // which may lock and allocate, and wakes the goroutines that send the rest.
 func (w *worker) Flush() error {
-	if w.closed {
+	if w.peers.Closed() {
 		return name.Error("flush", transport.ErrClosed)
 	}
 	for _, p := range w.dirty {
@@ -94,7 +91,7 @@ func (w *worker) Flush() error {
 
 // Poll implements [transport.Worker].
 func (w *worker) Poll(events []transport.Event) (int, error) {
-	if w.closed {
+	if w.peers.Closed() {
 		return 0, name.Error("poll", transport.ErrClosed)
 	}
 	for _, m := range w.held {
@@ -177,7 +174,7 @@ func (p *peer) receive(m *message, e *transport.Event) bool {
 
 // Wait implements [transport.Waiter].
 func (w *worker) Wait(timeout time.Duration) error {
-	if w.closed {
+	if w.peers.Closed() {
 		return name.Error("wait", transport.ErrClosed)
 	}
 	if w.lost.Len() == 0 {

@@ -14,7 +14,7 @@ var _ transport.Waiter = (*worker)(nil)
 
 // Wait implements [transport.Waiter].
 func (w *worker) Wait(timeout time.Duration) error {
-	if w.closed {
+	if w.peers.Closed() {
 		return name.Error("wait", transport.ErrClosed)
 	}
 	if w.lost.Len() > 0 || len(w.failures) > 0 || len(w.arrived) > 0 {

@@ -32,7 +32,6 @@ type worker struct {
 	polls     uint
 	pollFD    []unix.PollFd
 
-	closed    bool
 	destroyed bool
 	counters  counters
 	_         padding
@@ -147,10 +146,9 @@ func (p *peer) end(loss error) (err error) {
 // Close implements [transport.Worker]. Payloads that Poll handed out stay readable until
 // the transport closes.
 func (w *worker) Close() error {
-	if w.closed {
+	if !w.peers.Close() {
 		return nil
 	}
-	w.closed = true
 	var errs []error
 	for _, p := range w.byIndex {
 		if p.State != dial.Lost {

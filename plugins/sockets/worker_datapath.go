@@ -25,9 +25,6 @@ const (
 
 // Post implements [transport.Worker].
 func (w *worker) Post(ops []transport.Op) (n int, _ error) {
-	if w.closed {
-		return 0, name.Error("post", transport.ErrClosed)
-	}
 	for n < len(ops) {
 		p := w.peers.Admit(&ops[n])
 		if p == nil {
@@ -106,7 +103,7 @@ func (p *peer) postDirect(payload []byte) {
 
 // Flush implements [transport.Worker]. An error of a connection is left to the next Poll.
 func (w *worker) Flush() error {
-	if w.closed {
+	if w.peers.Closed() {
 		return name.Error("flush", transport.ErrClosed)
 	}
 	if len(w.connector.Pending()) > 0 {
@@ -128,7 +125,7 @@ func (w *worker) Flush() error {
 
 // Poll implements [transport.Worker].
 func (w *worker) Poll(events []transport.Event) (n int, err error) {
-	if w.closed {
+	if w.peers.Closed() {
 		return 0, name.Error("poll", transport.ErrClosed)
 	}
 	for _, p := range w.delivered {

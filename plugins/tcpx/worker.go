@@ -43,7 +43,6 @@ type worker struct {
 	pollFD []unix.PollFd
 	source deviceSource
 
-	closed    bool
 	destroyed bool
 	counters  conn.Counters
 }
@@ -185,10 +184,9 @@ func (p *peer) closeSockets() (err error) {
 // Close implements [transport.Worker]. Payloads that Poll handed out stay readable until
 // the transport closes.
 func (w *worker) Close() error {
-	if w.closed {
+	if !w.peers.Close() {
 		return nil
 	}
-	w.closed = true
 	var errs []error
 	for _, p := range w.peers.ByID {
 		if p != nil && p.State != dial.Lost {

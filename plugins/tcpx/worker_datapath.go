@@ -22,9 +22,6 @@ const (
 
 // Post implements [transport.Worker].
 func (w *worker) Post(ops []transport.Op) (int, error) {
-	if w.closed {
-		return 0, name.Error("post", transport.ErrClosed)
-	}
 	for i := range ops {
 		op := &ops[i]
 		p := w.peers.Admit(op)
@@ -60,7 +57,7 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 
 // Flush implements [transport.Worker]. An error of a connection is left to the next Poll.
 func (w *worker) Flush() error {
-	if w.closed {
+	if w.peers.Closed() {
 		return name.Error("flush", transport.ErrClosed)
 	}
 	if len(w.connector.Pending()) > 0 {
@@ -83,7 +80,7 @@ func (w *worker) Flush() error {
 
 // Poll implements [transport.Worker].
 func (w *worker) Poll(events []transport.Event) (n int, err error) {
-	if w.closed {
+	if w.peers.Closed() {
 		return 0, name.Error("poll", transport.ErrClosed)
 	}
 	w.findReadable()

@@ -56,7 +56,6 @@ type Worker struct {
 	grace   int           // polls since they differ, empty ones with their weight
 
 	parking  *control.Parking // nil if the worker cannot wait
-	closed   bool
 	released bool
 	counts   counts
 }
@@ -117,9 +116,6 @@ func (w *Worker) Init(c Config, queue *Queue, library Library) (err error) {
 // Check returns an error if Connect cannot use a number, a nonce and a window: the last is how many
 // calls in flight the peer was opened for.
 func (w *Worker) Check(id transport.PeerID, nonce uint64, window uint32) error {
-	if w.closed {
-		return transport.ErrClosed
-	}
 	if err := w.Peers.Check(id, nonce); err != nil {
 		return err
 	}
@@ -163,10 +159,9 @@ const drainRounds = 64
 // with what takes longer. It returns false if it was called before. Payloads of the last Poll stay
 // readable until Release.
 func (w *Worker) CloseLibrary(reaper *control.Reaper) bool {
-	if w.closed {
+	if !w.Peers.Close() {
 		return false
 	}
-	w.closed = true
 	w.library.BeginClose()
 	if w.library.Drain(drainRounds) > 0 {
 		reaper.Add(w.library)
@@ -194,7 +189,7 @@ func (w *Worker) Released() bool { return w.released }
 func (w *Worker) Measure(id transport.PeerID, measure func(p *Peer) (transport.Floor, error)) (
 	transport.Floor, error) {
 	p := w.Peers.Get(id)
-	return w.name.Probe(id, w.closed, p != nil && p.Up(),
+	return w.name.Probe(id, w.Peers.Closed(), p != nil && p.Up(),
 		func() (transport.Floor, error) { return measure(p) })
 }
 
@@ -246,7 +241,7 @@ var _ transport.Waiter = Waiter{}
 // Wait implements [transport.Waiter].
 func (r Waiter) Wait(timeout time.Duration) error {
 	w := r.W
-	if w.closed {
+	if w.Peers.Closed() {
 		return w.name.Error("wait", transport.ErrClosed)
 	}
 	w.counts.crossings++

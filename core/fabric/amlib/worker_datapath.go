@@ -4,9 +4,6 @@ import "transportbench/core/transport"
 
 // Post implements [transport.Worker]. It copies into the shim's memory and does not call into C.
 func (w *Worker) Post(ops []transport.Op) (int, error) {
-	if w.closed {
-		return 0, w.name.Error("post", transport.ErrClosed)
-	}
 	for i := range ops {
 		op := &ops[i]
 		p := w.Peers.Admit(op)
@@ -53,7 +50,7 @@ func (w *Worker) send() {
 
 // Flush implements [transport.Worker].
 func (w *Worker) Flush() error {
-	if w.closed {
+	if w.Peers.Closed() {
 		return w.name.Error("flush", transport.ErrClosed)
 	}
 	w.send()
@@ -63,7 +60,7 @@ func (w *Worker) Flush() error {
 // Poll implements [transport.Worker]. It calls into C unless enough has arrived already to
 // fill events.
 func (w *Worker) Poll(events []transport.Event) (int, error) {
-	if w.closed {
+	if w.Peers.Closed() {
 		return 0, w.name.Error("poll", transport.ErrClosed)
 	}
 	if w.queue.Ready() < max(len(events), 1) {

@@ -135,3 +135,21 @@ func TestAdmit(t *testing.T) {
 	require.Nil(t, peers.Admit(op(2, 0)))
 	require.ErrorIs(t, peers.Refusal(name, op(2, 11)), transport.ErrPeerDown)
 }
+
+// TestClosedPeers checks that a closed table refuses ops and connections with ErrClosed.
+func TestClosedPeers(t *testing.T) {
+	const name = Name("test")
+	peers := NewPeers[int](4, 4, uint64(7))
+	errs := name.PeerErrors(2)
+	peers.Add(2, 8, new(int), 10, &errs)
+	require.False(t, peers.Closed())
+	require.True(t, peers.Close())
+	require.False(t, peers.Close(), "the second Close")
+	require.True(t, peers.Closed())
+	for _, id := range []transport.PeerID{2, 3} { // connected, unknown
+		op := &transport.Op{Peer: id}
+		require.Nil(t, peers.Admit(op))
+		require.ErrorIs(t, peers.Refusal(name, op), transport.ErrClosed)
+		require.ErrorIs(t, peers.Check(id, 9), transport.ErrClosed)
+	}
+}

@@ -7,6 +7,5 @@
 //
 // Post, Flush and Poll stay in each transport. Of this package they call three things that are
 // made for the data path: Post asks [Peers.Admit] for the connection of each operation and
-// returns [Peers.Refusal], an error made when the peer connected, where there is none; Poll calls
-// [LostPeers.Report].
+// returns [Peers.Refusal] if there is none, in a closed worker too; Poll calls [LostPeers.Report].
 package control

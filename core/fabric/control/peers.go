@@ -18,6 +18,7 @@ type Peers[P any, Nonce comparable] struct {
 	ids     int // PeerIDs are below
 	limit   int // of connections
 	byNonce map[Nonce]*P
+	closed  bool
 }
 
 // gate decides what Post takes for a peer.
@@ -34,10 +35,13 @@ func NewPeers[P any, Nonce comparable](ids, limit int, own Nonce) Peers[P, Nonce
 }
 
 // Check returns an error if Connect cannot use a number and an address with this nonce: one of them
-// is connected, the number is too large, the nonce is the worker's own, or the table is full.
+// is connected, the number is too large, the nonce is the worker's own, or the table is full or
+// closed.
 func (t *Peers[P, Nonce]) Check(id transport.PeerID, nonce Nonce) error {
 	_, connected := t.byNonce[nonce]
 	switch {
+	case t.closed:
+		return transport.ErrClosed
 	case int(id) >= t.ids:
 		return fmt.Errorf("%w: peers are numbered below %d", transport.ErrUnsupported, t.ids)
 	case t.Get(id) != nil:
@@ -67,8 +71,22 @@ func (t *Peers[P, Nonce]) Add(id transport.PeerID, nonce Nonce, p *P, limit int,
 // Shut makes Admit refuse a peer, which is lost.
 func (t *Peers[P, Nonce]) Shut(id transport.PeerID) { t.gates[id].limit = -1 }
 
+// Close makes Check and Admit refuse everything, because the worker closes. It returns false if it
+// was called before.
+func (t *Peers[P, Nonce]) Close() (first bool) {
+	first, t.closed = !t.closed, true
+	for id := range t.gates {
+		t.gates[id].limit = -1
+	}
+	return first
+}
+
+// Closed reports whether Close was called.
+func (t *Peers[P, Nonce]) Closed() bool { return t.closed }
+
 // Admit returns the peer to which Post sends an op. It returns nil if Post must refuse the op with
-// the error of Refusal: there is no such peer, the peer is lost, or the payload is too large.
+// the error of Refusal: the worker is closed, there is no such peer, the peer is lost, or the
+// payload is too large.
 func (t *Peers[P, Nonce]) Admit(op *transport.Op) *P {
 	if int(op.Peer) >= len(t.gates) || len(op.Payload) > t.gates[op.Peer].limit {
 		return nil
@@ -80,6 +98,8 @@ func (t *Peers[P, Nonce]) Admit(op *transport.Op) *P {
 // connected peer it does not allocate.
 func (t *Peers[P, Nonce]) Refusal(name Name, op *transport.Op) error {
 	switch {
+	case t.closed:
+		return name.Error("post", transport.ErrClosed)
 	case int(op.Peer) >= len(t.gates) || t.gates[op.Peer].peer == nil:
 		return name.PeerError("post", op.Peer, transport.ErrPeerDown)
 	case t.gates[op.Peer].limit < 0:

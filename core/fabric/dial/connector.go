@@ -71,7 +71,6 @@ type Connector[T any, P interface {
 	peers    *control.Peers[T, Nonce]
 	pending  []P
 	last     int64 // when Continue ran last
-	closed   bool
 }
 
 // NewConnector returns the connector of a worker that listens on a socket, which it owns then.
@@ -104,9 +103,6 @@ func (c *Connector[T, P]) Connect(id transport.PeerID, nonce Nonce, open func() 
 
 func (c *Connector[T, P]) connect(id transport.PeerID, nonce Nonce, open func() (P, error)) (P,
 	error) {
-	if c.closed {
-		return nil, transport.ErrClosed
-	}
 	if err := c.peers.Check(id, nonce); err != nil {
 		return nil, err
 	}
@@ -251,7 +247,7 @@ func (c *Connector[T, P]) Probe(ctx context.Context, id transport.PeerID, probe 
 	if p := P(c.peers.Get(id)); p != nil {
 		l = p.Pending()
 	}
-	return c.config.Name.Probe(id, c.closed, l != nil && l.State != Lost,
+	return c.config.Name.Probe(id, c.peers.Closed(), l != nil && l.State != Lost,
 		func() (transport.Floor, error) {
 			dial := func() (fd int, hello []byte, err error) { return l.dial(Probe, nil) }
 			return floor.ProbeSockets(ctx, probe, dial, func() (fd int, err error) {
@@ -272,6 +268,5 @@ func (c *Connector[T, P]) Silence(id transport.PeerID) error {
 
 // Close closes the listener and the sockets without a peer.
 func (c *Connector[T, P]) Close() error {
-	c.closed = true
 	return c.Acceptor.Close()
 }

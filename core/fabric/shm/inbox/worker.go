@@ -115,7 +115,6 @@ type worker struct {
 	lost     control.LostPeers
 	sequence uint32 // of the notifier, as last seen
 
-	closed bool
 	counts counts
 }
 
@@ -190,9 +189,6 @@ func (w *worker) Connect(_ context.Context, id transport.PeerID, address []byte)
 }
 
 func (w *worker) connect(id transport.PeerID, address []byte) error {
-	if w.closed {
-		return transport.ErrClosed
-	}
 	a, err := decodeAddress(address)
 	if err != nil {
 		return err
@@ -245,10 +241,9 @@ func (w *worker) newPeer(id transport.PeerID, a address) (*peer, error) {
 // Close implements [transport.Worker]. The memory stays mapped until the transport closes,
 // so that payloads of the last Poll stay readable.
 func (w *worker) Close() error {
-	if w.closed {
+	if !w.peers.Close() {
 		return nil
 	}
-	w.closed = true
 	w.only, w.to, w.toArmed = nil, nil, nil
 	for _, p := range w.peers.ByID {
 		if p == nil {

@@ -45,9 +45,6 @@ func (w *worker) postRest(ops []transport.Op, n int, refused error) (int, error)
 
 // turnTo makes the peer of an op the one that Post posts to.
 func (w *worker) turnTo(op *transport.Op) error {
-	if w.closed {
-		return w.settings.name.Error("post", transport.ErrClosed)
-	}
 	p := w.peers.Admit(op)
 	if p == nil {
 		return w.peers.Refusal(w.settings.name, op)
@@ -98,7 +95,7 @@ func (w *worker) Flush() error {
 
 // flushAll is Flush for any number of peers: it makes the messages in their rings visible.
 func (w *worker) flushAll() error {
-	if w.closed {
+	if w.peers.Closed() {
 		return w.settings.name.Error("flush", transport.ErrClosed)
 	}
 	for _, p := range w.posting {
@@ -141,7 +138,7 @@ func (w *worker) Poll(events []transport.Event) (int, error) {
 
 // pollAll is Poll for any number of active rings and whatever else may have happened.
 func (w *worker) pollAll(events []transport.Event) (int, error) {
-	if w.closed {
+	if w.peers.Closed() {
 		return 0, w.settings.name.Error("poll", transport.ErrClosed)
 	}
 	// Before the bitmap: see notify.
@@ -300,7 +297,7 @@ func (w *worker) lose(p *peer) {
 
 // Wait implements [transport.Waiter].
 func (w *worker) Wait(timeout time.Duration) error {
-	if w.closed {
+	if w.peers.Closed() {
 		return w.settings.name.Error("wait", transport.ErrClosed)
 	}
 	notifier := &w.inbox.notifier
