@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -38,9 +39,12 @@ var namedHere = map[[2]string]string{
 // parts are names of what one transport is made of.
 var parts = []string{"spsc", "fastforward", "lamport", "onesided"}
 
+// sharedMemory are the names of what core/fabric/shm has for all transports.
+var sharedMemory = append([]string{"shm"}, parts...)
+
 // transportNames returns a function that reports whether a text of the product names a transport of
-// this project, and one for identifiers.
-func transportNames(t *testing.T) (text, identifier func(string) bool) {
+// this project, and one for identifiers. They do not know the names in except.
+func transportNames(t *testing.T, except ...string) (text, identifier func(string) bool) {
 	dirs, err := filepath.Glob("../plugins/*")
 	require.NoError(t, err)
 	var names []string
@@ -53,7 +57,8 @@ func transportNames(t *testing.T) (text, identifier func(string) bool) {
 		}
 	}
 	require.NotEmpty(t, names)
-	names = append(names, parts...)
+	names = slices.DeleteFunc(append(names, parts...),
+		func(name string) bool { return slices.Contains(except, name) })
 	inText := regexp.MustCompile(`\b(` + strings.Join(names, "|") + `)\b`)
 	word := regexp.MustCompile(`[A-Z]*[a-z0-9]*`)
 	return func(s string) bool {
@@ -71,16 +76,26 @@ func transportNames(t *testing.T) (text, identifier func(string) bool) {
 // elsewhere is as good as those of this project. Examples of commands and packages of tests may
 // name them.
 func TestNoTransportByName(t *testing.T) {
-	namesTransport, isNamedAfterOne := transportNames(t)
+	namesAny, isNamedAfterAny := transportNames(t)
+	namesOther, isNamedAfterOther := transportNames(t, sharedMemory...)
 	found := map[[2]string]bool{}
 	for _, root := range []string{"core", "cmd/transportbench"} {
 		require.NoError(t, filepath.WalkDir("../"+root,
-			func(path string, _ fs.DirEntry, err error) error {
+			func(path string, entry fs.DirEntry, err error) error {
 				name := strings.TrimPrefix(filepath.ToSlash(path), "../")
-				if err != nil || !strings.HasSuffix(name, ".go") ||
-					strings.HasSuffix(name, "_test.go") ||
-					strings.HasPrefix(name, "core/fabric/") ||
-					packageForTests.MatchString(name) {
+				if err != nil || entry.IsDir() || strings.HasSuffix(name, "_test.go") ||
+					strings.Contains(name, "/testdata/") || packageForTests.MatchString(name) {
+					return err
+				}
+				namesTransport, isNamedAfterOne := namesAny, isNamedAfterAny
+				if strings.HasPrefix(name, "core/fabric/") {
+					namesTransport, isNamedAfterOne = namesOther, isNamedAfterOther
+				}
+				if filepath.Ext(name) != ".go" { // a page, a style, a shim in C
+					text, err := os.ReadFile(path)
+					if namesTransport(string(text)) {
+						t.Errorf("%s names a transport", name)
+					}
 					return err
 				}
 				set := token.NewFileSet()

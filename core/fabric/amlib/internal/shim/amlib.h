@@ -47,11 +47,11 @@ typedef struct {
 	uint32_t peer;
 	uint32_t kind;
 	union { // how the library's half frees the payload
-		struct { // ofi
+		struct { // where libfabric put it
 			void *receive; // posted again once the arrival is taken, or NULL
 			void *copy;    // freed then, or NULL
 		};
-		struct { // ucxam
+		struct { // where UCX put it
 			void *held;     // what release frees
 			uint64_t route; // one of HELD_*: how
 		};
