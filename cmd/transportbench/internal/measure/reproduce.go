@@ -26,7 +26,7 @@ import (
 	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/judge/reproduce"
 	"transportbench/core/lab/store/set"
-	study "transportbench/core/lab/study/reproduce"
+	"transportbench/core/lab/study/micro"
 	"transportbench/results"
 )
 
@@ -50,7 +50,7 @@ const minForInterval = 6
 
 // The files in the directory of a reproduction.
 const (
-	reproducedRuns   = "runs"           // a sweep
+	runsDir          = "runs"           // a sweep
 	publishedFigures = "published.json" // of the document
 )
 
@@ -126,7 +126,8 @@ func (r *reproduction) run(ctx context.Context) error {
 		return err
 	}
 	if ctx.Err() == nil {
-		failed = errors.Join(failed, study.Read(ctx, r.document, r.engine, r.microReadings()))
+		failed = errors.Join(failed,
+			micro.StoreDocument(ctx, r.document, r.engine, r.microReadings()))
 	}
 	if err := r.show(); err != nil {
 		return err
@@ -157,7 +158,7 @@ func (r *reproduction) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sweep.Dir = filepath.Join(r.settings.Out, reproducedRuns)
+	sweep.Dir = filepath.Join(r.settings.Out, runsDir)
 	r.runs = &sweepRun{Sweep: sweep}
 	return nil
 }
@@ -243,8 +244,8 @@ func (r *reproduction) sweep(ctx context.Context) (failed, err error) {
 }
 
 // microReadings returns how the microbenchmarks are read.
-func (r *reproduction) microReadings() study.Readings {
-	readings := study.Readings{Full: r.full, Repeats: minForInterval}
+func (r *reproduction) microReadings() micro.Readings {
+	readings := micro.Readings{Full: r.full, Repeats: minForInterval}
 	if r.readings == nil {
 		return readings // the document has none
 	}

@@ -16,7 +16,7 @@ import (
 	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/consistency"
-	"transportbench/core/lab/study/stack"
+	"transportbench/core/lab/study/micro"
 )
 
 func stackCommand(a *app.App) *cobra.Command {
@@ -52,7 +52,7 @@ other, and the layers of the meshes measure the scheduler.
 
 func (s *session) stack(cmd *cobra.Command, f *sweepFlags) error {
 	defer func() { s.leave() }()
-	r, err := s.planSweep(cmd, f, []string{stack.Sweep})
+	r, err := s.planSweep(cmd, f, []string{"stack"})
 	if err != nil {
 		return err
 	}
@@ -60,8 +60,8 @@ func (s *session) stack(cmd *cobra.Command, f *sweepFlags) error {
 		terminal.Print(s.Stdout, listing.Plan(r.Plan, s.engine.Beside))
 		return nil
 	}
-	r.Dir = stack.Runs(s.settings.Out)
-	parts := func() error { return stack.Parts(cmd.Context(), s.engine, r.Plan) }
+	r.Dir = filepath.Join(s.settings.Out, runsDir)
+	parts := func() error { return micro.StoreLayers(cmd.Context(), s.engine, r.Plan) }
 	return s.sweepAll(cmd.Context(), r, parts,
 		func(*experiment.Outcome) error { return s.showStacks() })
 }

@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 
 	"transportbench/core/base/grouped"
-	"transportbench/core/lab/doc/report/heat"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/store/format"
 )
@@ -203,7 +202,7 @@ func (l *breakdown) row(d analyze.Breakdown) barRow {
 // bar returns the bar of a part from x on.
 func (l *breakdown) bar(x float64, p analyze.Part) bar {
 	return bar{X: x, W: p.Mean, Class: l.class(p), Text: p.Label() + ": " + format.Time(p.Mean) +
-		", " + heat.Percent(p.Share), Inset: p.Inside != ""}
+		", " + percent(p.Share), Inset: p.Inside != ""}
 }
 
 // scale converts nanoseconds to percent of the longest row.

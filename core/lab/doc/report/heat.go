@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"transportbench/core/base/grouped"
-	"transportbench/core/lab/doc/report/heat"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -35,6 +34,23 @@ type heatCell struct {
 
 // heatPosition is the map of a cell, and the cell's row and column in it.
 type heatPosition struct{ title, row, column string }
+
+// shareOfLevel has the smallest share of each colour.
+var shareOfLevel = []float64{0, 0.1, 0.25, 0.45, 0.65, 0.85, 0.97}
+
+// level returns the colour of a share of the best figure, from 0 for the worst to 6.
+func level(share float64) int {
+	at := 0
+	for i, from := range shareOfLevel {
+		if share >= from {
+			at = i
+		}
+	}
+	return at
+}
+
+// percent returns a share as text.
+func percent(share float64) string { return format.Digits(100*share) + "%" }
 
 // heatMaps returns one map for each load.
 func (b *builder) heatMaps() []heatMap {
@@ -93,7 +109,7 @@ func sharesOf(maps []heatMap, m *metricColumn) (shares []string, levels []int) {
 					continue
 				}
 				share := shareOf(m.in(c), best, m.Better)
-				shares[c.Cell], levels[c.Cell] = heat.Percent(share), heat.Level(share)
+				shares[c.Cell], levels[c.Cell] = percent(share), level(share)
 			}
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"transportbench/core/base/parallel"
 	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/doc/report/cellpage"
-	"transportbench/core/lab/doc/report/heat"
 	"transportbench/core/lab/doc/report/replays"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/calibration"
@@ -59,7 +58,7 @@ type Page struct {
 	traces     []traces
 	calibrated []calibrationView
 	documents  []template.HTML
-	paths      []heat.PathMap
+	paths      []pathMap
 	handoffs   template.HTML
 }
 
@@ -113,7 +112,7 @@ func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	p.calibrated = b.calibrations()
 	p.trust = b.trustRows()
 	if o.Paths != nil {
-		p.paths = heat.Paths(o.Paths)
+		p.paths = pathMaps(o.Paths)
 	}
 	for i, s := range sets {
 		p.handoffs += replays.Handoffs(analyze.HandoffsOf(s), b.first[i], b.look)

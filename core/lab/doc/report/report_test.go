@@ -19,7 +19,6 @@ import (
 	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/lab/doc/export"
 	"transportbench/core/lab/doc/report/cellpage"
-	"transportbench/core/lab/doc/report/heat"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/judge/state"
@@ -386,8 +385,8 @@ func TestLimitScale(t *testing.T) {
 
 func TestDay(t *testing.T) {
 	require.Empty(t, day(time.Time{}))
-	require.Equal(t, "100%", heat.Percent(1))
-	require.Equal(t, "12.0%", heat.Percent(0.12))
+	require.Equal(t, "100%", percent(1))
+	require.Equal(t, "12.0%", percent(0.12))
 	require.Equal(t, "5.00 us", measureText(5000, "ns"))
 	require.Equal(t, "1 core", format.Count(1, "core"))
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 
-	"transportbench/core/lab/doc/report/heat"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -103,7 +102,7 @@ func measureText(value float64, unit string) string {
 	case "ns":
 		return format.Time(value)
 	case "share":
-		return heat.Percent(value)
+		return percent(value)
 	}
 	return format.Digits(value)
 }

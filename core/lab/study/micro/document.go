@@ -1,4 +1,4 @@
-package reproduce
+package micro
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/judge/reproduce"
-	"transportbench/core/lab/study/micro"
 )
 
 // Readings says how the microbenchmarks of a document are read.
@@ -33,9 +32,10 @@ func (r Readings) Of(m *reproduce.Micro) string {
 	return m.Duration
 }
 
-// Read measures the microbenchmarks of a document that the engine's directory does not have yet. It
-// notes those that fail, goes on with the others, and returns the last error.
-func Read(ctx context.Context, d *reproduce.Document, e *experiment.Engine, r Readings) error {
+// StoreDocument measures the microbenchmarks of a document that the engine's directory does not
+// have yet. It notes those that fail, goes on with the others, and returns the last error.
+func StoreDocument(ctx context.Context, d *reproduce.Document, e *experiment.Engine,
+	r Readings) error {
 	if e.Place != nil && len(d.Micro) > 0 {
 		e.Note("microbenchmarks measure one host, so they are left out")
 		return nil
@@ -51,7 +51,7 @@ func Read(ctx context.Context, d *reproduce.Document, e *experiment.Engine, r Re
 		e.Note(name)
 		duration, err := time.ParseDuration(r.Of(m))
 		if err == nil {
-			err = micro.Store(ctx, e, m.Transport,
+			err = Store(ctx, e, m.Transport,
 				record.MicroRequest{Options: m.Options, Names: m.Names, Duration: duration,
 					Counters: m.Counters},
 				r.Repeats, file)

@@ -1,2 +1,0 @@
-// Package heat has the colours of heat maps, and the maps of the network between hosts.
-package heat
