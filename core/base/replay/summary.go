@@ -87,8 +87,8 @@ const sizeBits, distanceBits = 3, 6
 
 // The operations as records have them.
 var (
-	opRead, opWrite = OpOf(config.OpRead), OpOf(config.OpWrite)
-	opLookup        = OpOf(config.OpLookup)
+	OpRead, OpWrite = OpOf(config.OpRead), OpOf(config.OpWrite)
+	OpLookup        = OpOf(config.OpLookup)
 )
 
 // OpOf returns an operation, which has a name of [config.OpNames], as records have it.
@@ -126,16 +126,16 @@ func Summarize(f *File) (s Summary, err error) {
 			byOp[r.Op]++
 			distances.use(r.Key)
 			largest = max(largest, r.Size)
-			if r.Op == opLookup {
+			if r.Op == OpLookup {
 				continue
 			}
 			bucket := bucketOf(r.Size, sizeBits)
 			sizes[bucket]++
 			sums[bucket] += uint64(r.Size)
-			if r.Op != opWrite {
+			if r.Op != OpWrite {
 				s.Back += float64(r.Size)
 			}
-			if r.Op != opRead {
+			if r.Op != OpRead {
 				s.Forth += float64(r.Size)
 			}
 		}
@@ -147,7 +147,7 @@ func Summarize(f *File) (s Summary, err error) {
 		}
 	}
 	s.Forth, s.Back = s.Forth/float64(s.Operations), s.Back/float64(s.Operations)
-	s.ReadShare = float64(byOp[opRead]+byOp[opLookup]) / float64(s.Operations)
+	s.ReadShare = float64(byOp[OpRead]+byOp[OpLookup]) / float64(s.Operations)
 	if last > 0 {
 		s.Length = time.Duration(last + max(last/max(f.Records-1, 1), 1))
 	}

@@ -204,49 +204,41 @@ func putFloors(cfg config.Config, repeat *result.Repeat, put func(string, float6
 	if cfg.Load() == config.LoadClasses {
 		return // the probes are of one payload
 	}
-	p50, sampled := repeat.Samples[result.LatencyP50]
-	for _, m := range []struct {
-		name, ratio   string
-		before, after *transport.Floor
-	}{
-		{result.Floor, result.FloorRatio, repeat.Before.Medium, repeat.After.Medium},
-		{result.Library, result.LibraryRatio, repeat.Before.Library, repeat.After.Library},
-		{result.Bare, result.BareRatio, repeat.Before.Transport, repeat.After.Transport},
-	} {
-		if m.before == nil || m.after == nil {
-			continue
-		}
-		if floor, ok := floorAround(repeat, m.before.RoundTrip, m.after.RoundTrip); ok {
-			put(m.name, floor)
-			if sampled {
-				put(m.ratio, p50/floor)
-			}
-		}
+	before, after := &repeat.Before, &repeat.After
+	p50, perOp := repeat.Samples[result.LatencyP50], 0.0
+	// An open loop below its capacity takes as long for an operation as its schedule says.
+	if cfg.Load() != config.LoadOpen {
+		perOp = 1e9 / repeat.Samples[result.Throughput]
 	}
-	if cfg.Proxied() {
-		return // some operations cross the medium in company and others not at all
-	}
-	for _, m := range []struct {
-		name, ratio   string
-		before, after *transport.Floor
-	}{
-		{result.RateFloor, result.OpTimeRatio, repeat.Before.Rate, repeat.After.Rate},
-		{result.BareRate, result.BareTimeRatio, repeat.Before.Transport, repeat.After.Transport},
-	} {
-		if m.before == nil || m.after == nil {
-			continue
-		}
-		rate, ok := floorAround(repeat, m.before.PerOp, m.after.PerOp)
-		if !ok {
-			continue
+	roundTrip := func(f *transport.Floor) float64 { return f.RoundTrip }
+	rate := func(f *transport.Floor) float64 {
+		if cfg.Proxied() {
+			return 0 // some operations cross the medium in company and others not at all
 		}
 		// The reading is that of one pair of threads with the calls of all its clients in flight,
 		// and pairs that share no thread work at the same time.
-		floor := rate / float64(cfg.IndependentPairs())
-		put(m.name, floor)
-		// An open loop below its capacity takes as long for an operation as its schedule says.
-		if cfg.Load() != config.LoadOpen {
-			put(m.ratio, 1e9/repeat.Samples[result.Throughput]/floor)
+		return f.PerOp / float64(cfg.IndependentPairs())
+	}
+	for _, m := range []struct {
+		name, ratio   string
+		before, after *transport.Floor
+		of            func(*transport.Floor) float64
+		took          float64 // by an operation; 0 if that does not compare
+	}{
+		{result.Floor, result.FloorRatio, before.Medium, after.Medium, roundTrip, p50},
+		{result.Library, result.LibraryRatio, before.Library, after.Library, roundTrip, p50},
+		{result.Bare, result.BareRatio, before.Transport, after.Transport, roundTrip, p50},
+		{result.RateFloor, result.OpTimeRatio, before.Rate, after.Rate, rate, perOp},
+		{result.BareRate, result.BareTimeRatio, before.Transport, after.Transport, rate, perOp},
+	} {
+		if m.before == nil || m.after == nil {
+			continue
+		}
+		if floor, ok := floorAround(repeat, m.of(m.before), m.of(m.after)); ok {
+			put(m.name, floor)
+			if m.took > 0 {
+				put(m.ratio, m.took/floor)
+			}
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"transportbench/core/base/config"
-	"transportbench/core/base/replay"
 	"transportbench/core/fabric/suggest"
 )
 
@@ -87,12 +86,6 @@ var operations = map[string]string{
 	"lookup": config.OpLookup, "exists": config.OpLookup, "head": config.OpLookup,
 	"touch": config.OpLookup, "delete": config.OpLookup,
 }
-
-// The operations as records have them.
-var (
-	opRead, opWrite = replay.OpOf(config.OpRead), replay.OpOf(config.OpWrite)
-	opLookup        = replay.OpOf(config.OpLookup)
-)
 
 // Formats returns the name of each format, and what it is.
 func Formats() (names, about []string) {

@@ -187,22 +187,22 @@ func (r *reader) addBlocks() error {
 		if _, hit := r.ids[hash]; !hit {
 			break
 		}
-		if err := r.write(opLookup, hash, 0); err != nil {
+		if err := r.write(replay.OpLookup, hash, 0); err != nil {
 			return err
 		}
 	}
 	r.reads, r.hits = r.reads+uint64(len(ids)), r.hits+uint64(known)
 	for i, id := range ids {
-		op, left := opRead, prompt-int64(i)*block
+		op, left := replay.OpRead, prompt-int64(i)*block
 		if i >= known {
-			op = opWrite
+			op = replay.OpWrite
 		}
 		if left <= 0 {
 			return fmt.Errorf("%d hash_ids are more than %d tokens have", len(ids), prompt)
 		}
 		hash := xxh3.HashString(string(id))
 		if i == known {
-			if err := r.write(opLookup, hash, size(left)); err != nil {
+			if err := r.write(replay.OpLookup, hash, size(left)); err != nil {
 				return err
 			}
 		}
@@ -214,7 +214,7 @@ func (r *reader) addBlocks() error {
 		var name [24]byte // of a block of no other request
 		binary.LittleEndian.PutUint64(name[:], r.requests)
 		binary.LittleEndian.PutUint64(name[8:], uint64(i))
-		if err := r.write(opWrite, xxh3.Hash(name[:]), size(generated-i*block)); err != nil {
+		if err := r.write(replay.OpWrite, xxh3.Hash(name[:]), size(generated-i*block)); err != nil {
 			return err
 		}
 	}
@@ -237,7 +237,7 @@ func (r *reader) write(op uint8, hash uint64, size uint32) error {
 	if r.sizes[id] == 0 {
 		r.sizes[id] = size
 	}
-	if op != opWrite && r.parser.format.tokens == 0 {
+	if op != replay.OpWrite && r.parser.format.tokens == 0 {
 		r.reads++
 		if known {
 			r.hits++

@@ -20,6 +20,8 @@ import (
 	"transportbench/core/base/replay"
 )
 
+var opRead, opWrite, opLookup = replay.OpRead, replay.OpWrite, replay.OpLookup
+
 // prepare prepares a trace and returns its records.
 func prepare(t testing.TB, from io.Reader, o Options) (*replay.Part, []replay.Record, []uint32,
 	error) {
