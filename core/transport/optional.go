@@ -147,7 +147,7 @@ type Step struct {
 // Its methods block, and are called on the worker's thread, outside measured windows.
 type DeviceWorker interface {
 	// ReadDevice copies the first len(into) bytes of a payload, at most Event.Size, from device
-	// memory; peer and offset are those of the event.
+	// memory; peer and offset come from the event.
 	//
 	// A payload can be read until the next Poll. After that, valid reports whether the device
 	// memory still holds it; if not, into has no meaning.
@@ -230,7 +230,7 @@ type Microbenchmarker interface {
 	// Microbenchmarks returns the names of the measurements.
 	Microbenchmarks() []string
 	// Microbenchmark takes the measurements for which wanted returns true, about d each, and
-	// calls report with each reading. options are those of [Info.AllMicroOptions].
+	// calls report with each reading. options have the names of [Info.AllMicroOptions].
 	// It blocks until it is done, ctx ends, or report returns an error.
 	Microbenchmark(ctx context.Context, options Values, wanted func(name string) bool,
 		d time.Duration, report func(Measurement) error) error
@@ -248,7 +248,7 @@ func (i *Info) AllMicroOptions() []Option {
 
 // Measurement is one reading of a [Microbenchmarker]. Quantities that it does not measure are 0.
 type Measurement struct {
-	// Name is that of the microbenchmark; one with several readings adds what tells them apart,
+	// Name names the microbenchmark; one with several readings adds what tells them apart,
 	// behind slashes: "write/inline".
 	Name string `json:"name" bound:">=1,<=256"`
 	// Layer names the part of the transport that the reading measures by itself, such as "ring,

@@ -221,7 +221,7 @@ type OpKind uint8
 const (
 	// OpCall sends a request and expects one response.
 	OpCall OpKind = iota + 1
-	// OpReply answers a request; Peer and Token are those of its event. Each request is
+	// OpReply answers a request; Peer and Token come from its event. Each request is
 	// answered once, at any later time and in any order.
 	OpReply
 )

@@ -92,8 +92,8 @@ var (
 		func(tr traits) bool { return tr.properties.Capabilities.TellsPeerLost }}
 	needsWaits = need{"Capabilities.Waits",
 		func(tr traits) bool { return tr.properties.Capabilities.Waits && tr.waiter }}
-	// Allocations are counted for the whole process, so they cannot be told from those of the
-	// transport's goroutines.
+	// Allocations are counted for the whole process, so they cannot be distinguished from those of
+	// the transport's goroutines.
 	needsNoGoroutines = need{"Capabilities.Goroutines of false",
 		func(tr traits) bool { return !tr.properties.Capabilities.Goroutines }}
 	needsInFlight = need{"Limits.InFlight",

@@ -12,7 +12,7 @@ func (w *worker) ReadPaths(dst []transport.Path) []transport.Path {
 	return append(dst, transport.Path{Carrier: transport.MediumTCP, Overhead: headerSize})
 }
 
-// counters are those of a worker.
+// counters are a worker's.
 type counters struct {
 	control.Work
 	full        uint64

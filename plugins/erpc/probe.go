@@ -7,7 +7,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// Probe implements [transport.Prober]: the floor is that of the port's datagrams.
+// Probe implements [transport.Prober]: the floor of the port's datagrams.
 func (w *worker) Probe(ctx context.Context, id transport.PeerID,
 	probe transport.Probe) (transport.Floor, error) {
 	p := w.peers.Get(id)

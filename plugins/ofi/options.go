@@ -64,7 +64,7 @@ var schema = []transport.Option{
 	},
 }
 
-// providers are those of libfabric with reliable datagrams, by its names.
+// providers are libfabric's providers of reliable datagrams, by its names.
 var providers = []string{
 	"shm", "tcp;ofi_rxm", "udp;ofi_rxd", "sockets", "net", "net;ofi_rxm", "verbs;ofi_rxm",
 	"verbs;ofi_rxd", "efa", "cxi",
@@ -74,7 +74,7 @@ var providers = []string{
 // hardware are the providers that auto prefers to shm, the best first.
 var hardware = []string{"cxi", "efa", "opx", "psm3", "psm2", "psm", "verbs;ofi_rxm"}
 
-// capabilities are those of the default options. They lack Ordered, because plain and tagged
+// capabilities are what the default options provide. They lack Ordered, because plain and tagged
 // messages overtake each other.
 var capabilities = transport.Capabilities{TellsPeerLost: true}
 

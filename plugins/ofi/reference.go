@@ -6,7 +6,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// pingPongArguments are those of both ends of fi_pingpong.
+// pingPongArguments are the arguments of both ends of fi_pingpong.
 var pingPongArguments = []string{"-p", "{provider}", "-e", "rdm", "-I", "{messages}", "-S",
 	"{size}"}
 

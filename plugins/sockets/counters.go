@@ -7,7 +7,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// counters are those of one worker. The engine counts its system calls and the kernel's bytes.
+// counters are one worker's. The engine counts its system calls and the kernel's bytes.
 type counters struct {
 	control.Work
 	full    uint64

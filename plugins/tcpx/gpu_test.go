@@ -313,7 +313,7 @@ func TestSendsAfterTheCopy(t *testing.T) {
 	}
 }
 
-// TestFailingCopyEndsTheConnection: the GPU's error is that of the connection, and nothing is sent.
+// TestFailingCopyEndsTheConnection: the GPU's error becomes the connection's, and nothing is sent.
 func TestFailingCopyEndsTheConnection(t *testing.T) {
 	var device *gputest.Device
 	first := true

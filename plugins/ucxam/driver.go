@@ -227,7 +227,7 @@ func (s *settings) inForce(variable string) string {
 	return knownVariables()[variable]
 }
 
-// Properties implements [transport.Transport]. The lane is that of the trial connection;
+// Properties implements [transport.Transport]. The lane is the trial connection's;
 // Connect refuses any other.
 func (e *endpoint) Properties() transport.Properties {
 	s := e.settings

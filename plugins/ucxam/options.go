@@ -89,7 +89,7 @@ var providers = []string{
 	"srd", "gga_mlx5", "ugni_smsg", "ugni_udt",
 }
 
-// capabilities are those of the default options. They lack Ordered, because UCX does not order
+// capabilities are what the default options provide. They lack Ordered, because UCX does not order
 // eager messages and rendezvous.
 var capabilities = transport.Capabilities{
 	TellsPeerLost: true,

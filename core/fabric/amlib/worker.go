@@ -29,7 +29,7 @@ type Library interface {
 	Destroy()
 	// Lead measures round trips to a peer that follows, for about d after the first one, with size
 	// bytes in a ping. It returns the mean of each batch of TripsPerBatch in nanoseconds. session
-	// must be larger than that of any earlier probe.
+	// must exceed the session of any earlier probe.
 	Lead(ctx context.Context, peer int, session uint32, size int, d time.Duration) (
 		[]float64, error)
 	// Follow answers the pings of a leader with size bytes until the leader ends its session, and

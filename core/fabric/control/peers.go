@@ -56,7 +56,7 @@ func (t *Peers[P, Nonce]) Check(id transport.PeerID, nonce Nonce) error {
 }
 
 // Add enters a connection that Check allowed. Admit takes payloads of up to limit bytes for it.
-// errors are those of the peer.
+// errors are the peer's errors.
 func (t *Peers[P, Nonce]) Add(id transport.PeerID, nonce Nonce, p *P, limit int,
 	errors *PeerErrors) {
 	for len(t.ByID) <= int(id) {

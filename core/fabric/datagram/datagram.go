@@ -157,6 +157,6 @@ type Waiter interface {
 
 // Prober is a port that can measure the floor of its medium.
 type Prober interface {
-	// Probe is that of [transport.Prober], between this port and a remote.
+	// Probe measures as [transport.Prober] does, between this port and a remote.
 	Probe(ctx context.Context, to Remote, probe transport.Probe) (transport.Floor, error)
 }

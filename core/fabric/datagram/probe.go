@@ -133,7 +133,7 @@ type probe struct {
 type shape struct{ count, size, last int }
 
 // shapeOf returns the shape of a message with a payload. A datagram of the probe has at least the
-// probe's own header, which is longer than that of a message.
+// probe's own header, which is longer than a message's.
 func shapeOf(payload, mtu int) shape {
 	bytes := max(payload+transport.ProbeHeader, probeSize)
 	s := shape{count: (bytes + mtu - 1) / mtu, size: min(bytes, mtu)}

@@ -20,7 +20,7 @@ const Patience = 30 * time.Second
 // Rank is the configuration of an open transport with one worker.
 type Rank struct {
 	Options map[string]string
-	// Peers, InFlight and MaxPayload are those of [transport.Config]; 0 is 1, 8 and 4096.
+	// Peers, InFlight and MaxPayload go into [transport.Config]; 0 is 1, 8 and 4096.
 	Peers, InFlight, MaxPayload int
 	// Headless makes [Echo] answer without payloads. A payload of a call lasts until the next Poll,
 	// so Echo cannot poll while it waits for room for a reply with it.

@@ -31,7 +31,7 @@ type Messages struct {
 	// TCP stream".
 	Name   string
 	Medium MessageMedium
-	// Wait is set if the medium moves a message in parts, as that of [PingPong].
+	// Wait is set if the medium moves a message in parts, as the memory of [PingPong] does.
 	Wait *spin.Wait
 
 	pings PingPong

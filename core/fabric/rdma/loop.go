@@ -49,7 +49,7 @@ func IsProbe(immediate uint32) bool { return immediate>>30 == 2 }
 type loopEnd interface {
 	begin(peer PeerHandle, m loopMessages)
 	lead(s loopSlice) (result loopResult, ops int, elapsed time.Duration, err error)
-	// follow answers until the leader's farewell. nonce is that of the probe.
+	// follow answers until the leader's farewell. nonce identifies the probe.
 	follow(patience time.Duration) (result loopResult, nonce uint32, err error)
 	stop() // by any thread
 }

@@ -56,7 +56,7 @@ func family(a unix.Sockaddr) int {
 	return unix.AF_INET
 }
 
-// isTCP reports whether sockets of the family of an address are those of TCP.
+// isTCP reports whether an address is of a family of TCP.
 func isTCP(a unix.Sockaddr) bool {
 	f := family(a)
 	return f == unix.AF_INET || f == unix.AF_INET6

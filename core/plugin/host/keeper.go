@@ -201,7 +201,7 @@ func (k *keeper) kill() {
 	k.lost = true
 	k.mu.Unlock()
 	_ = k.cmd.Process.Kill()
-	k.conn.Close() // a plugin that hangs in its exec has the other end open
+	k.conn.Close() // a plugin that hangs in its exec keeps the other end open
 }
 
 // listen passes the keeper's reports to the processes until the keeper is gone.

@@ -25,7 +25,7 @@ func removeSysV(pid int, began time.Time) {
 }
 
 // abandoned returns the number of the segment in a line of /proc/sysvipc/shm if process pid made it
-// and nobody uses it. An older segment is that of another process which had the same number.
+// and nobody uses it. An older segment belongs to another process that had the same number.
 func abandoned(line string, pid int, began time.Time) (int, bool) {
 	var key, id, size, creator, last, attached, uid, gid, ownerUID, ownerGID int
 	var perms string

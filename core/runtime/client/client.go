@@ -27,7 +27,7 @@ type Client struct {
 	worker    transport.Worker
 	idle      loop.Idler
 	generator *workload.Generator
-	stream    *workload.Stream // nil unless the requests are those of a trace
+	stream    *workload.Stream // nil unless the requests come from a trace
 	clock     *machine.Clock
 
 	// readSize is the length of every value that is read, or kv.AnySize.

@@ -12,5 +12,7 @@
 // calls_datapath.go has what the loops share, a call from its issue to the verified response. Every
 // window counts operations and samples latencies. The other recorders are there or not for the
 // whole run: the stages of calls (stages.go), counts by the rank that was called (peers.go), whole
-// iterations (iterations.go), and the times of open loops and meshes.
+// iterations (iterations.go), and the times of open loops and meshes. One that a run lacks is nil.
+// Most calls test for none of them: chooseLoop sets eachCall and completeEach for the recorders of
+// each call, and the rest are tested for only when a latency is sampled.
 package client

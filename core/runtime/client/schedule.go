@@ -15,7 +15,7 @@ import (
 // up, and the delay counts as response time.
 type schedule struct {
 	gap    float64        // mean, ticks
-	known  bool           // the gaps are those of a trace
+	known  bool           // the gaps come from a trace
 	first  func() float64 // draws the ticks from the begin to the first operation
 	draw   func() float64 // draws the ticks to the next one
 	random loop.Random

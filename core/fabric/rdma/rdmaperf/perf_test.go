@@ -60,7 +60,7 @@ func TestEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// The command lines are those of perftest 6 (its --help), on a RoCE port.
+// The command lines are for perftest 6 (its --help), on a RoCE port.
 func TestWitnesses(t *testing.T) {
 	lines := map[string]string{}
 	for _, b := range benchmarks() {

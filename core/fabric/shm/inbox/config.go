@@ -28,7 +28,7 @@ const (
 // Rings returns the values of Config.Ring.
 func Rings() []string { return append([]string{Auto, Inplace}, ring.Algorithms()...) }
 
-// Capabilities are those of every [Transport], whatever its Config.
+// Capabilities are what every [Transport] can do, whatever its Config.
 var Capabilities = transport.Capabilities{
 	Ordered:       true,
 	Waits:         true,

@@ -209,7 +209,7 @@ func (c *Caller) Call(token uint64, payload []byte) error {
 const quickLooks = 16
 
 // Drain puts replies into events of this peer until it finds none or the events are full. It
-// returns the number of events. The token is that of the call. Payloads are valid until the next
+// returns the number of events. The token is the call's. Payloads are valid until the next
 // Drain. Drain does not allocate. It returns ErrCorrupt.
 func (c *Caller) Drain(peer transport.PeerID, events []transport.Event) (n int, err error) {
 	for i := c.first; i != c.last; i++ {

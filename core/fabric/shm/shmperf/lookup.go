@@ -80,7 +80,7 @@ func (q *query) check(local uint64, found bool) error {
 // finder returns the local address of a query's address.
 type finder func(q *query) (local uint64, found bool)
 
-// A descriptor is as large as that of a buffer in Mooncake, with its two names and lists of keys,
+// A descriptor is as large as a buffer's in Mooncake, with its two names and lists of keys,
 // so that a scan reads as many cache lines.
 type descriptor struct {
 	name                 string

@@ -22,7 +22,7 @@ func (t times) quantile(q float64) float64 {
 // minTail is how many times a 99th percentile needs to be more than the largest.
 const minTail = 100
 
-// fill adds the median, and the 99th percentile if each time is that of a single operation.
+// fill adds the median, and the 99th percentile if each time is of a single operation.
 func (t times) fill(m *transport.Measurement, batch int) {
 	m.Latency, m.Samples = t.quantile(0.5), len(t)*batch
 	if batch == 1 && len(t) >= minTail {

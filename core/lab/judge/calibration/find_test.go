@@ -160,7 +160,7 @@ func TestOfSets(t *testing.T) {
 	require.Len(t, found, 2)
 	for i, f := range found {
 		require.Equal(t, filepath.Join(two[i], FileName), f.Path)
-		require.Empty(t, f.Unused, "that of the other machine is used for it")
+		require.Empty(t, f.Unused, "the other machine's calibration is used for it")
 	}
 	r.Environment.Identity = here
 

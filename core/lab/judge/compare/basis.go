@@ -49,7 +49,7 @@ func newBasis(o Options, differences []Difference, pairs []pair) (Basis, error) 
 }
 
 // oneMachine reports whether the sides were measured on one machine. The states of several cannot
-// be told from each other; a note then says so.
+// be distinguished; a note then says so.
 func (b *Basis) oneMachine() bool {
 	var keys []string
 	for _, d := range b.Across {

@@ -26,7 +26,7 @@ func (r *Report) CellsOf(row *Change) (cells []*Change) {
 // overLoads returns a row for each transport and metric that have a control under several loads:
 // the change that they have in common. The windows of each load are strata of one rank test, so few
 // repeats of many loads are enough for a verdict. How transports follow the machine is much the
-// same under all their loads, so the spread is that of the other transports' rows.
+// same under all their loads, so the spread comes from the other transports' rows.
 func overLoads(changes []Change, o Options) []Change {
 	rows := map[[2]string]*Change{}
 	raw := map[*Change][]float64{}

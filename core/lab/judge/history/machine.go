@@ -106,7 +106,7 @@ func newShared(s *Series, moved []float64, rows []control.Row) Series {
 }
 
 // Shared is the transport of a series of what all transports under a load have in common: the
-// movement of the machine, which a change of them all cannot be told from.
+// movement of the machine, which cannot be distinguished from a change of them all.
 const Shared = "all transports"
 
 // Judged returns the points that levels are of, of a controlled series with the values that they

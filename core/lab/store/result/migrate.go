@@ -83,7 +83,7 @@ func startedEachRepeat(document map[string]any) bool {
 
 // countWindows makes the counters of transports those of each window. In schema 1.x they counted
 // from the start of the rank, with the warm-up. It drops those of the first window of a launch,
-// which cannot be told from the warm-up's.
+// which cannot be distinguished from the warm-up's.
 func countWindows(repeats []any, launches bool) {
 	for i := len(repeats) - 1; i >= 0; i-- {
 		before := map[string]float64{}

@@ -4,7 +4,7 @@
 //
 // It bounds each value by the plan of the run, by other values of the same report, and by the time
 // that the host itself measured. A plugin that lies within these bounds, and in all ranks alike,
-// cannot be told from a transport with those figures.
+// cannot be distinguished from a transport with those figures.
 //
 // # Bounds
 //

@@ -130,7 +130,7 @@ func TestSynchronous(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// A failure of the unpacker is that of the Launch that waits.
+// The Launch that waits returns the unpacker's failure.
 func TestSynchronousFails(t *testing.T) {
 	s := &Synchronous{Unpacker: failing{}}
 	require.ErrorIs(t, s.Launch(0, nil, Buffer{}), errMisaligned)

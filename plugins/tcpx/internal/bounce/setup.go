@@ -30,7 +30,7 @@ type Setup struct {
 	Fault      string        // of the GPU's unpacker; other values are none
 	Patience   time.Duration // how long a NIC may leave no room before that is an error
 	DataPort   int           // of data sockets; 0 for any
-	IPv6       bool          // data sockets are those of IPv6
+	IPv6       bool          // data sockets are IPv6
 
 	mode    *mode
 	options transport.Values

@@ -4,7 +4,7 @@
 // [Open] loads libcuda.so.1 with dlopen and looks up its functions by name, so neither the
 // build nor the binary depends on CUDA. If that fails, the error has the loader's message.
 // Signatures and constants follow the CUDA Driver API reference (NVIDIA); the function
-// versions are those of CUDA 11 and later.
+// versions belong to CUDA 11 and later.
 //
 // The kernel is hand-written PTX for GPUs of compute capability 7.0 and later. The driver
 // compiles it when a context is opened.

@@ -37,7 +37,7 @@ func NewTokens(socket int, dontNeed func(socket int, ranges []TokenRange) (int, 
 	return &Tokens{socket: socket, dontNeed: dontNeed}
 }
 
-// Add returns a token, at the latest with the next Flush. The error is that of Flush.
+// Add returns a token, at the latest with the next Flush. The error is Flush's.
 func (t *Tokens) Add(token uint32) error {
 	if last := t.ranges - 1; last >= 0 && t.batch[last].Start+t.batch[last].Count == token &&
 		token != 0 {

@@ -142,7 +142,7 @@ type counts struct {
 }
 
 // Open opens the device and makes all resources. It blocks while the driver compiles the
-// kernel. The error is that of the device.
+// kernel. The error is the device's.
 func Open(config Config) (*Unpacker, error) {
 	u := &Unpacker{config: config, jobs: make(chan job, 3*Requests), rings: map[cuda.Address]int{}}
 	opened := make(chan error)
