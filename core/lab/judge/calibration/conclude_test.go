@@ -429,7 +429,7 @@ func TestDrift(t *testing.T) {
 	}
 	require.LessOrEqual(t, verdicts, 10)
 	require.Contains(t, d.Summary()[0],
-		"measured 5 minutes apart, of which 95% differ by no more than "+
+		"measured 5 minutes apart, and 95% of them differ by no more than "+
 			format.Share(d.Drift.Limit))
 }
 
@@ -666,8 +666,8 @@ func TestSummary(t *testing.T) {
 		"injected delays of 200 ns or more, in half of the calls: 1 of 2 recovered within 3% or " +
 			"10 ns; the largest error is 5% (of 1.00 ms); a delay of every call, compared " +
 			"between two configurations, is off by -3 to +50 ns",
-		"false differences between equal configurations, at alpha 5%: diff 8 of 200 (1.74 to " +
-			"7.73%)",
+		"false differences between equal configurations, at alpha 5%: diff without a control 8 " +
+			"of 200 (1.74 to 7.73%)",
 		"measured in turns, as ab does: over memory with 20 repeats, a change of 4.9% is " +
 			"detected in 27 of 30 trials (73.5 to 97.9%), and called worse against the default " +
 			"minimum effect of 2% in 11",

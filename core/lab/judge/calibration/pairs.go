@@ -35,11 +35,12 @@ type PairRates struct {
 	// Moved is how far the machine moved between the sets of a pair, as a share: the median in the
 	// metric in which it moved most.
 	Moved float64 `json:"moved"`
-	// False is the share of the pairs with a verdict, with the default minimum effect: with any, on
-	// a transport over all its loads, and on a single cell.
-	False             Estimate `json:"false"`
+	// False is the share of the pairs with a verdict, with the default minimum effect.
+	False Estimate `json:"false"`
+	// FalseOnTransports is that of the pairs with a verdict on a transport over all its loads.
 	FalseOnTransports Estimate `json:"false_on_transports,omitzero"`
-	FalseOnCells      Estimate `json:"false_on_cells,omitzero"`
+	// FalseOnCells is that of the pairs with a verdict on a single cell.
+	FalseOnCells Estimate `json:"false_on_cells,omitzero"`
 	// Withheld is the share of the changes of cells that cannot have a verdict, because the machine
 	// moved too far or was disturbed.
 	Withheld Estimate `json:"withheld,omitzero"`

@@ -78,7 +78,11 @@ func (d *Document) delayedSummary() string {
 func (d *Document) falseSummary() string {
 	var parts []string
 	for _, f := range d.FalseVerdicts {
-		parts = append(parts, fmt.Sprintf("%s %d of %d (%s)", f.Method, f.False, f.Comparisons,
+		method := f.Method
+		if method == "diff" { // the sets have one transport
+			method = "diff without a control"
+		}
+		parts = append(parts, fmt.Sprintf("%s %d of %d (%s)", method, f.False, f.Comparisons,
 			f.Share.Interval()))
 	}
 	if len(parts) == 0 {
@@ -88,7 +92,7 @@ func (d *Document) falseSummary() string {
 		format.Share(d.Alpha), strings.Join(parts, ", "))
 	if d.Drift != nil {
 		text += fmt.Sprintf(
-			"; diff compared sets measured %s apart, of which %s differ by no more than %s",
+			"; the sets of diff were measured %s apart, and %s of them differ by no more than %s",
 			d.Drift.Apart(), format.Share(1-d.Alpha), format.Share(d.Drift.Limit))
 	}
 	return text
