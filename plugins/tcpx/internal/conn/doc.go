@@ -7,9 +7,9 @@
 //	file                   what it does
 //	conn*.go               a connection: its sockets, and what a poll does with them
 //	messages_datapath.go   messages in the streams: announced on the control socket, delivered
-//	stream_datapath.go     Sender: the stream, and how it is cut into requests
-//	sender_datapath.go     Sender: requests, credits, chunks; freed when acknowledged
-//	receiver_datapath.go   Receiver: receives, pages, unpacking; the stream in its ring
+//	stream_datapath.go     Sender: the stream (cursor end), and how it is cut into requests (cut)
+//	sender_datapath.go     Sender: credits, chunks (assigned), acknowledgements (acked)
+//	receiver_datapath.go   Receiver: receives, pages, unpacking; the stream in its ring (read)
 //	control_datapath.go    the control socket, and the records on it (record.go)
 //	lane_datapath.go       lanes, and the driver that moves their bytes: polling, or helpers
 //	                       (helper*.go)

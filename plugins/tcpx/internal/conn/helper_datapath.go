@@ -22,7 +22,7 @@ func (h *helper) serve() (moved bool) {
 		}
 		if err != nil {
 			s.failure = err
-			s.failed.Store(true) // pairs with the load in failure
+			s.failed.Store(true) // pairs with the load in helpers.receive
 		}
 		moved = moved || sent || received || err != nil
 	}
@@ -69,7 +69,7 @@ func (h *helper) send(s *handoff) (bool, error) {
 
 // receive receives what has come for the oldest order.
 func (h *helper) receive(s *handoff) (bool, error) {
-	if s.receiving.order == s.toReceive.Load() { // pairs with the store in helpers.handReceives
+	if s.receiving.order == s.toReceive.Load() { // pairs with the store in helpers.receive
 		return false, nil
 	}
 	o := s.receiveOrders.At(s.receiving.order)
@@ -89,7 +89,7 @@ func (h *helper) receive(s *handoff) (bool, error) {
 		return false, err
 	}
 	s.receiving.advance(n, o.size)
-	s.received.Store(s.received.Load() + uint64(n)) // pairs with the load in helpers.bookReceived
+	s.received.Store(s.received.Load() + uint64(n)) // pairs with the load in helpers.receive
 	return true, nil
 }
 
@@ -123,32 +123,19 @@ func (d *helpers) send() (bytes int, _ error) {
 	return bytes, nil
 }
 
-// receive implements [driver].
+// receive implements [driver]. It hands over the chunks of receives that have pages.
 func (d *helpers) receive() error {
-	d.handReceives()
-	d.bookReceived()
-	for i := range d.lanes {
-		if s := d.lanes[i]; s.failed.Load() { // pairs with the store in serve
-			return s.failure
-		}
-	}
-	return nil
-}
-
-// handReceives hands chunks of receives that have pages to helpers.
-func (d *helpers) handReceives() {
 	in := &d.conn.In
-	preallocator, ok := in.memory.(bounce.Preallocator)
 	for i := range d.lanes {
 		l, s := &d.conn.lanes[i], d.lanes[i]
-		for ok && s.receiveOrders.Last() != l.expected.Last() {
+		for s.receiveOrders.Last() != l.expected.Last() {
 			t := l.expected.At(s.receiveOrders.Last())
 			if t.number >= in.reserved {
 				break
 			}
 			r := in.requests.At(t.number)
 			have := len(r.fragments)
-			r.fragments = preallocator.Preallocate(t.left, r.fragments)
+			r.fragments = in.memory.(bounce.Preallocator).Preallocate(t.left, r.fragments)
 			pages := r.fragments[have:]
 			for k := range pages {
 				pages[k].Destination = uint32(t.end - t.left + k*pageSize)
@@ -157,20 +144,17 @@ func (d *helpers) handReceives() {
 			s.toReceive.Store(s.receiveOrders.Last()) // pairs with the load in helper.receive
 			d.conn.counters.Calls[sock.Others] += s.helper.notifier.Notify()
 		}
-	}
-}
-
-// bookReceived books what helpers have received.
-func (d *helpers) bookReceived() {
-	for i := range d.lanes {
-		l, s := &d.conn.lanes[i], d.lanes[i]
 		n := int(s.received.Load() - l.received) // pairs with the store in helper.receive
 		for n > 0 {
 			part := min(n, l.expected.Head().left)
 			n -= part
-			d.conn.In.bookReceived(l, part)
+			in.bookReceived(l, part)
+		}
+		if s.failed.Load() { // pairs with the store in serve
+			return s.failure
 		}
 	}
+	return nil
 }
 
 // readNotices implements [driver].
