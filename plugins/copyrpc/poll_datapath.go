@@ -157,9 +157,16 @@ func (w *worker) deliverLone(p *peer, size uint64, e *transport.Event) bool {
 	word := binary.LittleEndian.Uint64(b[headerSize:])
 	id, length := unpackLone(word)
 	units, receives := loneCredit(word, uint32(p.peerReleased/unit), p.returned)
-	if length+headerSize+messageHeader > min(size, uint64(len(b))) ||
-		p.arrived-p.released > uint64(len(p.receiveRing)) ||
-		!p.restore(units, receives) || !p.accept(id, e) {
+	var ok bool
+	if id&responseBit == 0 {
+		e.Kind, e.Token = transport.EventRequest, transport.Token(id)
+		ok = p.requests.Begin(id)
+	} else {
+		e.Kind = transport.EventResponse
+		e.Token, ok = p.calls.answer(id &^ responseBit)
+	}
+	if !ok || length+headerSize+messageHeader > min(size, uint64(len(b))) ||
+		p.arrived-p.released > uint64(len(p.receiveRing)) || !p.restore(units, receives) {
 		w.cutOff(p)
 		return false
 	}
@@ -240,7 +247,8 @@ func (w *worker) parse(p *peer, events []transport.Event, n int) int {
 		rest := p.receiveRing[at:min(at+p.arrived-p.parsed, w.settings.ring)]
 		end := p.parsed + uint64(len(rest))
 		w.hold(p)
-		for ; p.messagesLeft > 0 && n < len(events); n++ {
+		count := min(int(p.messagesLeft), len(events)-n)
+		for range count {
 			if len(rest) < messageHeader {
 				w.cutOff(p)
 				return n
@@ -249,7 +257,15 @@ func (w *worker) parse(p *peer, events []transport.Event, n int) int {
 			id, length := uint32(word), word>>32
 			space := messageSpace(int(length))
 			e := &events[n]
-			if space > uint64(len(rest)) || !p.accept(id, e) {
+			var ok bool
+			if id&responseBit == 0 {
+				e.Kind, e.Token = transport.EventRequest, transport.Token(id)
+				ok = p.requests.Begin(id)
+			} else {
+				e.Kind = transport.EventResponse
+				e.Token, ok = p.calls.answer(id &^ responseBit)
+			}
+			if !ok || space > uint64(len(rest)) {
 				w.cutOff(p)
 				return n
 			}
@@ -257,8 +273,9 @@ func (w *worker) parse(p *peer, events []transport.Event, n int) int {
 			e.Payload = rest[messageHeader : messageHeader+length : messageHeader+length]
 			e.Size = int(length)
 			rest = rest[space:]
-			p.messagesLeft--
+			n++
 		}
+		p.messagesLeft -= uint32(count)
 		p.parsed = end - uint64(len(rest))
 		if p.messagesLeft == 0 {
 			p.parsed = roundUp(p.parsed)
@@ -295,30 +312,6 @@ func (w *worker) hold(p *peer) {
 		p.isHeld = true
 		w.held = append(w.held, p)
 	}
-}
-
-// accept sets the kind and token of a message's event. It returns false if the message is
-// a response to no call, or a request under a number that is in use.
-func (p *peer) accept(id uint32, e *transport.Event) bool {
-	if id&responseBit == 0 {
-		if !p.requests.Available(id) {
-			return false
-		}
-		p.requests[id] = true
-		e.Kind = transport.EventRequest
-		e.Token = transport.Token(id)
-		return true
-	}
-	id &^= responseBit
-	t := &p.calls
-	if !t.Waiting(id) {
-		return false
-	}
-	e.Token = t.End(id)
-	t.inFlight--
-	t.answered = append(t.answered, id)
-	e.Kind = transport.EventResponse
-	return true
 }
 
 // losePeer ends a connection. Messages that have arrived are delivered before

@@ -158,6 +158,17 @@ func newCallTable(calls, maxInFlight int) callTable {
 		answered: calltable.Padded[uint32](calls)[:0], maxInFlight: maxInFlight}
 }
 
+// answer ends a call and returns its token. It returns false if no call waits under the number, which
+// may be any.
+func (t *callTable) answer(number uint32) (transport.Token, bool) {
+	if !t.Waiting(number) {
+		return 0, false
+	}
+	t.inFlight--
+	t.answered = append(t.answered, number)
+	return t.End(number), true
+}
+
 // batch is a closed batch that waits for its request.
 type batch struct {
 	start  uint64

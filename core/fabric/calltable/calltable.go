@@ -74,6 +74,15 @@ func (r Requests) Available(number uint32) bool {
 	return uint64(number) < uint64(len(r)) && !r[number]
 }
 
+// Begin opens a request if it is Available, and reports whether it was.
+func (r Requests) Begin(number uint32) bool {
+	if !r.Available(number) {
+		return false
+	}
+	r[number] = true
+	return true
+}
+
 // Padded returns a slice of n elements that shares no cache line with other memory. Small slices
 // that different threads write could otherwise lie in the same line.
 func Padded[T any](n int) []T {
