@@ -277,6 +277,12 @@ func (w *worker) bringUp(p *peer) {
 	}
 	p.state = up
 	w.manager.pending--
+	if m, ok := p.qp.(rdma.RemoteMapper); ok {
+		p.mapped = m.MapRemote(p.remoteRing, p.remoteKey, uint32(w.settings.ring))
+	}
+	if p.mapped != nil {
+		p.inPlaceFrom = inPlaceFrom
+	}
 	// The soft device maps the peer's rings for the first request to them, which takes 0.2 ms a
 	// MiB. This empty one comes before the first call. If it fails, it reports the loss of the
 	// peer.

@@ -16,15 +16,16 @@
 //  1. worker.Post finds the connection. worker.call takes a free call number from
 //     callTable, which is also the promise of room for the response. worker.append
 //     copies a message header and the payload into the send ring at cursor.next, if the
-//     peer has released enough of the ring.
+//     peer has released enough of the ring. If the device can map the peer's receive ring, a
+//     batch with a long message is stored there instead.
 //  2. worker.Flush visits the peers that were posted to. worker.writeOpen fills in the
 //     header of the open batch and posts one rdma.SendRequest: a WRITE WITH IMMEDIATE
 //     from the send ring to the same offset of the peer's receive ring. The immediate is
 //     the number of 32-byte units by which the ring advances. On the soft device, writeLone
 //     gives a batch of one short message a shorter header. If the peer has no receive left,
 //     or an earlier batch waits, worker.write queues the batch and Poll retries.
-//  3. The device copies the bytes, consumes a receive of the peer's shared receive queue
-//     and adds a completion to the peer's completion queue.
+//  3. The device copies the bytes, unless they are in place, consumes a receive of the peer's
+//     shared receive queue and adds a completion to the peer's completion queue.
 //  4. The peer's worker.Poll calls collect, which polls the completion queue. arrive adds
 //     the immediate to peer.arrived.
 //  5. parse reads the new bytes: readHeader reads the batch header, with the

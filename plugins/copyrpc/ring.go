@@ -111,20 +111,18 @@ type placement struct {
 	closes  bool   // the open batch has to be closed first
 }
 
-// fits returns the position of a message of that space behind the cursor, and whether it
-// ends before the end of a ring of that size.
-func (c cursor) fits(space, size uint64) (message uint64, ok bool) {
-	message = c.next
+// message returns the position of a message in the open batch.
+func (c cursor) message() uint64 {
 	if c.next == c.start {
-		message += headerSize
+		return c.next + headerSize
 	}
-	return message, (c.start^(message+space-1))&^(size-1) == 0
+	return c.next
 }
 
 // put returns the placement of a message: in the open batch if it ends before the end of
 // the ring, else at the start of the ring.
 func (c cursor) put(space, size uint64) (p placement) {
-	if at, ok := c.fits(space, size); ok {
+	if at := c.message(); (c.start^(at+space-1))&^(size-1) == 0 {
 		return placement{cursor: cursor{start: c.start, next: at + space}, message: at}
 	}
 	p.closes = c.next != c.start

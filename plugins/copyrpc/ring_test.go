@@ -1,6 +1,7 @@
 package copyrpc
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 
@@ -99,4 +100,51 @@ func TestBatchIsFull(t *testing.T) {
 	n, err := a.Post(calls)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
+}
+
+// TestLongMessagesInPlace posts long messages between short ones, for several laps of the ring. A
+// long payload is copied once: to the peer.
+func TestLongMessagesInPlace(t *testing.T) {
+	a, b := connected(t, transport.Config{InFlight: 4, MaxPayload: 3000}, soft())
+	var events [4]transport.Event
+	answer := func(w *worker, want []transport.Op) {
+		got := 0
+		for got < len(want) {
+			n, err := w.Poll(events[got:])
+			require.NoError(t, err)
+			got += n
+		}
+		for i, op := range want {
+			require.Equal(t, op.Payload, events[i].Payload)
+			want[i].Kind, want[i].Token = transport.OpReply, events[i].Token
+		}
+	}
+	for round := range 100 {
+		ops := make([]transport.Op, 4)
+		long := 0
+		for i := range ops {
+			size := 10 + round
+			if (round>>i)&1 == 1 {
+				size = inPlaceFrom + 19*round
+				long += size
+			}
+			ops[i] = transport.Op{Kind: transport.OpCall,
+				Payload: bytes.Repeat([]byte{byte(round + i)}, size)}
+		}
+		before := a.work().CopiedBytes
+		post(t, a, ops)
+		require.Less(t, a.work().CopiedBytes-before, uint64(long+2*4*(10+round)+5*unit))
+		answer(b, ops)
+		post(t, b, ops)
+		answer(a, ops)
+	}
+	require.NotZero(t, a.counts.padding)
+}
+
+// post posts and flushes all ops.
+func post(t *testing.T, w *worker, ops []transport.Op) {
+	n, err := w.Post(ops)
+	require.NoError(t, err)
+	require.Equal(t, len(ops), n)
+	require.NoError(t, w.Flush())
 }

@@ -96,11 +96,15 @@ type peer struct {
 
 	// The send ring, and the peer's receive ring that it is written to.
 	sendRing     []byte
+	mapped       []byte // the peer's receive ring if the device can map it, else nil
 	localRing    uint64 // address of sendRing
 	remoteRing   uint64 // address of the peer's receive ring
 	remoteKey    uint32
 	cursor       cursor
 	openCount    uint32 // messages in the open batch
+	room         uint64 // Post stores messages that end here or before in sendRing
+	inPlace      bool   // the open batch is in mapped, not in sendRing
+	inPlaceFrom  int    // bytes of a payload that moves the open batch to mapped
 	closed       [maxClosed]batch
 	closedCount  int    // batches in closed that wait for their request
 	written      uint64 // everything before is written to the peer
@@ -158,8 +162,8 @@ func newCallTable(calls, maxInFlight int) callTable {
 		answered: calltable.Padded[uint32](calls)[:0], maxInFlight: maxInFlight}
 }
 
-// answer ends a call and returns its token. It returns false if no call waits under the number, which
-// may be any.
+// answer ends a call and returns its token. It returns false if no call waits under the number,
+// which may be any.
 func (t *callTable) answer(number uint32) (transport.Token, bool) {
 	if !t.Waiting(number) {
 		return 0, false
@@ -171,10 +175,11 @@ func (t *callTable) answer(number uint32) (transport.Token, bool) {
 
 // batch is a closed batch that waits for its request.
 type batch struct {
-	start  uint64
-	length uint32 // bytes to write
-	span   uint32 // bytes to advance
-	count  uint32 // messages, or paddingCount
+	start   uint64
+	length  uint32 // bytes to write
+	span    uint32 // bytes to advance
+	count   uint32 // messages, or paddingCount
+	inPlace bool   // in peer.mapped
 }
 
 // maxClosed is the largest number of closed batches at once; see mayClose. They take less
@@ -279,7 +284,7 @@ func (w *worker) newPeer(id transport.PeerID, nonce uint64) (*peer, error) {
 		scratch:  doubleWordAt(memory, words+scratchOffset),
 		fetched:  doubleWordAt(memory, words+fetchedOffset),
 		calls:    newCallTable(s.calls, s.calls/2), requests: calltable.NewRequests(s.calls),
-		errors: name.PeerErrors(id)}
+		errors: name.PeerErrors(id), inPlaceFrom: maxRing}
 	var err error
 	if w.dynamic != nil {
 		p.qp = w.dynamic.newPeer()

@@ -103,6 +103,9 @@ const (
 	// when PostSend returns. The memory need not be registered, and LocalKey is unused. The
 	// payload may have up to QueuePair.MaxInline bytes.
 	Inline
+	// InPlace makes a WRITE announce bytes that the caller has stored in memory of
+	// RemoteMapper.MapRemote. Local and LocalKey are unused.
+	InPlace
 )
 
 // SendRequest is a request to a send queue (ibv_send_wr with one scatter element). Remote
@@ -356,6 +359,14 @@ type InlineWriter interface {
 	// WriteInline posts an unsignaled inline WRITE WITH IMMEDIATE. If it returns false it has done
 	// nothing, and the caller uses PostSend, which posts the request or returns the reason.
 	WriteInline(id, local uint64, length uint32, remote uint64, remoteKey, immediate uint32) bool
+}
+
+// RemoteMapper is implemented by RC queue pairs of devices that share memory with the peer.
+type RemoteMapper interface {
+	// MapRemote returns bytes of a region of the connected peer, or nil if its key does not allow
+	// to write there. They stay mapped until the queue pair closes. The caller stores the payload
+	// of an InPlace request there before it posts the request; the peer may see it at any time.
+	MapRemote(remote uint64, remoteKey, length uint32) []byte
 }
 
 // ConnectOptions are the parameters of an RC connection (ibv_qp_attr). Zero values are the

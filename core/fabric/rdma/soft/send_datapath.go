@@ -149,29 +149,31 @@ func (q *queuePair) request(r *rdma.SendRequest, e *sendEntry) {
 	if r.Flags&rdma.Signaled != 0 {
 		flags |= slotAck
 	}
-	if len(payload) <= slotInline && (len(payload) > 0 || r.Opcode != rdma.Write) {
+	inPlace := r.Flags&rdma.InPlace != 0
+	if len(payload) <= slotInline && !inPlace && (len(payload) > 0 || r.Opcode != rdma.Write) {
 		q.putMessage(r, flags, payload) // the receiver checks the key
 		return
 	}
-	if writes(r.Opcode) && len(payload) > 0 {
+	if writes(r.Opcode) && r.Length > 0 {
 		target, ok := q.peer.remote.resolve(r.RemoteKey, r.Remote, r.Length, rdma.RemoteWrite)
-		if !ok {
+		switch {
+		case !ok:
 			q.fail(e, rdma.StatusRemoteAccess)
 			return
-		}
-		// Messages that the peer has yet to take must take effect first.
-		if q.caughtUp() {
+		case inPlace:
+			flags |= slotWritten
+		case q.caughtUp(): // messages that the peer has yet to take must take effect first
 			copy(target, payload)
 			q.copied(len(payload))
 			flags |= slotWritten
 		}
 	}
-	if r.Opcode == rdma.Write && len(payload) == 0 {
+	if r.Opcode == rdma.Write && r.Length == 0 {
 		// As with a device, its key is not checked. But the region is mapped, so that later ones
 		// find it.
 		_, _ = q.peer.remote.resolve(r.RemoteKey, r.Remote, 0, rdma.RemoteWrite)
 	}
-	if r.Opcode == rdma.Write && (len(payload) == 0 || flags&slotWritten != 0) {
+	if r.Opcode == rdma.Write && (r.Length == 0 || flags&slotWritten != 0) {
 		if r.Flags&rdma.Signaled != 0 {
 			q.requestAck()
 		}
@@ -180,13 +182,22 @@ func (q *queuePair) request(r *rdma.SendRequest, e *sendEntry) {
 	q.putMessage(r, flags, nil)
 }
 
+// MapRemote implements [rdma.RemoteMapper].
+func (q *queuePair) MapRemote(remote uint64, remoteKey, length uint32) []byte {
+	if !q.usable() {
+		return nil
+	}
+	memory, _ := q.peer.remote.resolve(remoteKey, remote, length, rdma.RemoteWrite)
+	return memory
+}
+
 // payload returns the local memory of a request. If ok is false, the request has failed.
 func (q *queuePair) payload(r *rdma.SendRequest, e *sendEntry) (payload []byte, ok bool) {
 	switch {
 	case q.failed:
 		q.fail(e, rdma.StatusFlushed)
 		return nil, false
-	case r.Length == 0:
+	case r.Length == 0 || r.Flags&rdma.InPlace != 0:
 		return nil, true
 	case r.Flags&rdma.Inline != 0:
 		return wordsAt(r.Local).slice(0, int(r.Length)), true
