@@ -12,8 +12,6 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"transportbench/core"
 	"transportbench/core/fabric/amlib"
 	"transportbench/core/fabric/control"
@@ -157,7 +155,7 @@ func (e *endpoint) newLibraryWorker(nonce uint64) (*fi.Worker, error) {
 	endpointName := ""
 	if e.fabric.Provider == "shm" {
 		// libfabric would end with SIGBUS.
-		if full() {
+		if !shm.HasRoom(uint64(needs.WorkerMemory)) {
 			return nil, refuse(optionProvider, "%s has no room for %d MiB more, which a worker "+
 				"of provider shm takes; enlarge it (mount -o remount,size=1G %[1]s; docker run "+
 				"--shm-size=1g), or use tcp",
@@ -192,15 +190,6 @@ func (e *endpoint) explain(err error) error {
 		"FI_LOG_PROV=%s in the environment shows its messages: %w",
 		e.fabric.Provider, fi.Version(), e.fabric.Domain, strings.ReplaceAll(e.fabric.Provider, ";",
 			","), err)
-}
-
-// full reports whether shared memory has no room for one more worker.
-func full() bool {
-	var fs unix.Statfs_t
-	if err := unix.Statfs(shm.NamedDir, &fs); err != nil {
-		return true
-	}
-	return fs.Flags&unix.ST_RDONLY != 0 || fs.Bavail*uint64(fs.Bsize) < uint64(needs.WorkerMemory)
 }
 
 // core returns the provider without the layer above it.

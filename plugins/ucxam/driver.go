@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"transportbench/core"
 	"transportbench/core/fabric/amlib"
 	"transportbench/core/fabric/control"
@@ -192,7 +190,7 @@ func (s *settings) explain(err error) error {
 	case status.Code == ucp.StatusUnreachable:
 		return refuse(optionTLS, "no transport of UCX_TLS=%s reaches another worker: %v",
 			s.tlsInForce(), err)
-	case sharedMemoryFull():
+	case !shm.HasRoom(uint64(needs.WorkerMemory)):
 		return refuse(optionTLS, "UCX %s with UCX_TLS=%s does not start, and %s is full or "+
 			"read-only; enlarge it (mount -o remount,size=1G %[3]s; docker run --shm-size=1g), "+
 			"or use tcp: %v",
@@ -202,15 +200,6 @@ func (s *settings) explain(err error) error {
 			"UCX %s with UCX_TLS=%s does not start; see UCX's messages in the log: %w",
 			ucp.Version(), s.tlsInForce(), err)
 	}
-}
-
-// sharedMemoryFull reports whether UCX's shared memory has no room for one more worker.
-func sharedMemoryFull() bool {
-	var fs unix.Statfs_t
-	if err := unix.Statfs(shm.NamedDir, &fs); err != nil {
-		return true
-	}
-	return fs.Flags&unix.ST_RDONLY != 0 || fs.Bavail*uint64(fs.Bsize) < uint64(needs.WorkerMemory)
 }
 
 // refuse returns the error for an option value that UCX does not support here.

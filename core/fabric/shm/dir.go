@@ -3,6 +3,8 @@ package shm
 import (
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 )
 
 // NamedDir is the directory below which segments with backing Named are.
@@ -20,6 +22,13 @@ func Dir() string {
 		return dir
 	}
 	return NamedDir
+}
+
+// HasRoom reports whether NamedDir can be written to and has room for that many bytes.
+func HasRoom(bytes uint64) bool {
+	var fs unix.Statfs_t
+	return unix.Statfs(NamedDir, &fs) == nil && fs.Flags&unix.ST_RDONLY == 0 &&
+		fs.Bavail*uint64(fs.Bsize) >= bytes
 }
 
 // below returns path relative to NamedDir, or "" if it is not below it.

@@ -2,6 +2,7 @@ package shm
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -101,6 +102,11 @@ func TestDir(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, theirs.Close())
 	require.NoError(t, mine.Unlink())
+}
+
+func TestHasRoom(t *testing.T) {
+	require.True(t, HasRoom(0))
+	require.False(t, HasRoom(math.MaxUint64))
 }
 
 func TestNamedTakesItsMemoryAtOnce(t *testing.T) {
