@@ -38,7 +38,7 @@ type Library interface {
 }
 
 // Worker is one thread's worker of a library and its connections. A plugin's worker embeds it and
-// adds Connect, Probe and ReadStats. worker_datapath.go has the methods that the measured loop
+// adds Connect, Probe and ReadStats. worker_datapath.go holds the methods that the measured loop
 // calls.
 type Worker struct {
 	name    control.Name

@@ -375,7 +375,7 @@ func (p *UDP) fetch(maximum int, target Target) {
 	r.ask = 1
 }
 
-// place has the bodies of up to the given number of messages received into the target.
+// place makes the receive put the bodies of up to maximum messages into the target.
 func (r *udpReceive) place(maximum int, target Target, mtu int) {
 	r.placed = 0
 	if len(target.Memory) == 0 {

@@ -12,7 +12,7 @@ import (
 )
 
 // MessageMedium carries messages in both directions between the two sides of [Messages], in order
-// and without losses. A message has the payload of the probe and begins with a word. No method
+// and without losses. A message carries the payload of the probe and begins with a word. No method
 // waits for the other side.
 type MessageMedium interface {
 	// Post posts n messages that begin with word, or as many of them as there is room for, and

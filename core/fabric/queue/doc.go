@@ -1,2 +1,2 @@
-// Package queue has a queue of bounded size for one thread.
+// Package queue implements a bounded queue for one thread.
 package queue

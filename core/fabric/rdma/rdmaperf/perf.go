@@ -40,7 +40,7 @@ func Names() (names []string) {
 // Run runs the measurements for which wanted returns true, and calls report after each. It
 // stops at the first error, and with the cause of ctx when ctx ends. Latency is half of a round
 // trip, but the whole of a READ or an atomic operation; fields that a measurement does not measure
-// are 0. A reading without samples has a note that says what the device refused.
+// are 0. The note of a reading without samples says what the device refused.
 func Run(ctx context.Context, o Options, wanted func(name string) bool,
 	report func(transport.Measurement) error) error {
 	for _, b := range benchmarks() {

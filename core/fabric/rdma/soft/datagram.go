@@ -70,7 +70,7 @@ func claimDatagramRing(segment *shm.Segment, wire words) (*ring.FastForwardProdu
 	}
 }
 
-// A message of a datagram ring is the payload. Its token has the number of the sending queue pair
+// A message of a datagram ring is the payload. Its token holds the number of the sending queue pair
 // and the immediate; its kind tells whether the immediate is valid.
 const (
 	datagramPlain     = ring.KindA

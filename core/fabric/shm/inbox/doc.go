@@ -80,7 +80,7 @@
 // # The critical path
 //
 // While a side waits for a message, its work costs nothing; between a message and its answer each
-// nanosecond adds to the round trip. So the usual case has a fast path: Poll looks at one active
+// nanosecond adds to the round trip. So the usual case takes a fast path: Poll looks at one active
 // ring, Post at the peer of the last op, and Flush at the armed word of the only peer posted to.
 // BenchmarkInstructions counts the instructions of that path.
 //

@@ -12,7 +12,7 @@ import (
 	"transportbench/core/fabric/shm"
 )
 
-// The layout of an inbox, in bytes; the package comment has a diagram. Words that
+// The layout of an inbox, in bytes; the package comment shows a diagram. Words that
 // different sides write are two cache lines apart.
 const (
 	inboxMagic = 0x7462_7368_6d00_0001 // "tbshm", layout 1

@@ -91,7 +91,7 @@ func (t *Transport) Close() error {
 	})
 }
 
-// worker is one thread's inbox and connections. worker_datapath.go has the methods that
+// worker is one thread's inbox and connections. worker_datapath.go holds the methods that
 // the measured loop calls.
 type worker struct {
 	settings settings

@@ -217,7 +217,7 @@ func (n *node) meshNode() error {
 	})
 }
 
-// ringLinks has a ring to and from each other node.
+// ringLinks connect a node to each other one by two rings.
 type ringLinks struct {
 	out []ring.Producer // nil for the node itself
 	in  []ring.Consumer
@@ -303,7 +303,7 @@ func checkPayload(payload []byte, token uint64) error {
 	return nil
 }
 
-// queueLinks has a queue for each node.
+// queueLinks give each node a queue.
 type queueLinks struct {
 	node int
 	all  []*mpsc.Queue // by consumer
@@ -359,7 +359,7 @@ func (l *queueLinks) receive(handle func(meshMessage) error) error {
 	return nil
 }
 
-// channelLinks has a channel for each node.
+// channelLinks give each node a channel.
 type channelLinks struct {
 	node int
 	all  []chan channelMessage

@@ -25,7 +25,7 @@ type Options struct {
 	Reading string
 }
 
-// Schema has the options that a user can set, with their defaults.
+// Schema lists the options that a user can set, with their defaults.
 var Schema = []transport.Option{
 	{Name: "segments", Type: transport.TypeString, Default: "1,10,100,1000,10000",
 		Help: "lookup: numbers of segments, a comma list"},

@@ -40,7 +40,7 @@ type job struct {
 	Huge     bool
 }
 
-// works has what a node does, by name.
+// works maps names to what a node does.
 var works = map[string]func(*node) error{
 	"stream":   (*node).stream,
 	"call":     (*node).call,
@@ -308,7 +308,7 @@ func outcomeOf(leader *node) outcome {
 	return o
 }
 
-// childVariable has a node's job as JSON.
+// childVariable holds a node's job as JSON.
 const childVariable = "TRANSPORTBENCH_SHM_NODE"
 
 // The memory of a team is the first file that a process inherits besides the standard ones.

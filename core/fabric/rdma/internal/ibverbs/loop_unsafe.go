@@ -31,7 +31,7 @@ type LoopConfig struct {
 	Stride, ReceiveLength, ReceiveKey, Depth uint32
 }
 
-// LoopMessages has the shapes of the messages of one probe.
+// LoopMessages holds the shapes of the messages of one probe.
 type LoopMessages struct{ Parts, Part, Last, Expected, Nonce, LastNonce uint32 }
 
 // LoopSlice is one call of Lead.

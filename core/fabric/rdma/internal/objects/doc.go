@@ -1,2 +1,2 @@
-// Package objects has the open objects of an RDMA device, which close with it in order.
+// Package objects tracks the open objects of an RDMA device, which close with it in order.
 package objects
