@@ -46,6 +46,8 @@ step "datagrams over UD: conformance"
 tests core/fabric/datagram "$work/datagram.test"
 step "copyrpc: conformance, processes, faults"
 tests plugins/copyrpc "$work/copyrpc.test"
+step "copyrpc over plain cgo: conformance of the data path"
+pattern='VerbsConformance/^(call|flow|poll)' tests plugins/copyrpc "$work/copyrpc-plain.test" -test.short
 # Those of killed processes mostly sleep until a peer is declared dead.
 step "erpc over plain cgo: conformance, and processes at the same time"
 tests plugins/erpc "$work/erpc.test" -test.skip=Killed &

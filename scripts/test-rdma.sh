@@ -45,8 +45,9 @@ build() {
 	tags=ibverbs
 	! pkg-config --exists libmlx5 || tags+=,mlx5
 	CGO_ENABLED=1 go test -c -tags "$tags" -o "$work/" ./core/base/carrier ./core/lab/experiment/network ./core/fabric/rdma/devices ./core/fabric/datagram ./plugins/copyrpc
-	# erpc calls C as decision 0030 rejects, so that this still works; datagram calls the same functions as usual.
+	# These call C as decision 0030 rejects, so that this still works; datagram and copyrpc do it as usual, too.
 	CGO_ENABLED=1 go test -c -tags "$tags,plaincgo" -o "$work/" ./plugins/erpc
+	CGO_ENABLED=1 go test -c -tags "$tags,plaincgo" -o "$work/copyrpc-plain.test" ./plugins/copyrpc
 	rm -f "$work/ofi.test"
 	if pkg-config --exists libfabric 2>/dev/null; then
 		CGO_ENABLED=1 go test -c -tags ofi -o "$work/" ./plugins/ofi
