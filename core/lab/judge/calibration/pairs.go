@@ -107,9 +107,9 @@ func (d *Document) pairsSummary() string {
 
 // String says how far the machine moved, and how often verdicts were false.
 func (r *PairRates) String() string {
-	return fmt.Sprintf("the machine moved by %s (median), and of the pairs %s have a false "+
-		"verdict on a transport over all loads (%s) and %s on a single cell (%s; %s of the "+
-		"changes of cells cannot have one)", format.Share(r.Moved),
+	return fmt.Sprintf("the machine moved by %s (median, in the metric that moved most), and of "+
+		"the pairs %s have a false verdict on a transport over all loads (%s) and %s on a single "+
+		"cell (%s; %s of the changes of cells cannot have one)", format.Share(r.Moved),
 		format.Share(r.FalseOnTransports.Value), r.FalseOnTransports.Interval(),
 		format.Share(r.FalseOnCells.Value), r.FalseOnCells.Interval(),
 		format.Share(r.Withheld.Value))

@@ -48,12 +48,14 @@ func TestPairs(t *testing.T) {
 	require.Empty(t, d.Summary())
 	require.NoError(t, d.KeepPairs(somePairs(0.12), identity))
 	const all = "diff of each two of 21 equal sets of revision 01234567, 63 minutes apart " +
-		"(median), with a minimum effect of 2%: the machine moved by 12% (median), and of the " +
-		"pairs 1% have a false verdict on a transport over all loads (0 to 10%) and 7% on a " +
-		"single cell (1 to 20%; 60% of the changes of cells cannot have one)"
-	const quiet = "; between the 9 quiet ones, the machine moved by 2% (median), and of " +
-		"the pairs 0% have a false verdict on a transport over all loads (0 to 10%) and 2% on a " +
-		"single cell (0 to 10%; 10% of the changes of cells cannot have one)"
+		"(median), with a minimum effect of 2%: the machine moved by 12% (median, in the metric " +
+		"that moved most), and of the pairs 1% have a false verdict on a transport over all " +
+		"loads (0 to 10%) and 7% on a single cell (1 to 20%; 60% of the changes of cells cannot " +
+		"have one)"
+	const quiet = "; between the 9 quiet ones, the machine moved by 2% (median, in the metric " +
+		"that moved most), and of the pairs 0% have a false verdict on a transport over all " +
+		"loads (0 to 10%) and 2% on a single cell (0 to 10%; 10% of the changes of cells cannot " +
+		"have one)"
 	const found = ", and one transport slower by 10% is found in "
 	require.Equal(t, []string{all + quiet + found + "85% (70 to 95%)" +
 		"; with one of 12%, which diff uses, at most 5% have a verdict"}, d.Summary())
