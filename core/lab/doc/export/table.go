@@ -41,7 +41,7 @@ func CSV(w io.Writer, s *set.Set) error {
 	}
 	for i := range s.Cells {
 		c := &s.Cells[i]
-		for repeat := range max(1, repeats(c)) {
+		for repeat := range max(1, c.Repeats()) {
 			row := []string{c.Transport(), c.Plugin.Version, c.Plugin.Provider, string(c.Status),
 				c.Reason}
 			for _, name := range varying {
@@ -71,15 +71,6 @@ func unitWords(metric string) string {
 	return ""
 }
 
-// repeats returns the number of samples of the metric that has most.
-func repeats(c *set.Cell) int {
-	n := 0
-	for _, values := range c.Samples {
-		n = max(n, len(values))
-	}
-	return n
-}
-
 // Benchfmt writes the Go benchmark format with one line per repeat, so that benchstat can compare
 // sets. Benchmark names have the transport and the options that vary, units are METRIC-UNIT, and
 // configuration lines describe the machine. Cells without samples are comments.
@@ -106,7 +97,7 @@ func Benchfmt(w io.Writer, s *set.Set) error {
 				printable.Text(c.Reason))
 			continue
 		}
-		for repeat := range repeats(c) {
+		for repeat := range c.Repeats() {
 			fmt.Fprintf(b, "%s 1", benchName(c, varying))
 			for _, name := range metrics {
 				if v, has := c.Sample(name, repeat); has {

@@ -145,13 +145,8 @@ func changeTable(changes []*compare.Change, r *compare.Report) *doc.Table {
 	t := doc.NewTable(columns...).Wrap(16, "cell").Drop("by state (windows)", "p (Holm)", "machine",
 		"change", "old", "new")
 	for _, c := range changes {
-		old, new, state := c.Shown()
-		in := func(m *result.Metric) doc.Cell {
-			cell := doc.MedianOf(m)
-			cell.Text = strings.TrimSpace(cell.Text + " " + state)
-			return cell
-		}
-		row := []any{c.Cell, c.Metric, in(old), in(new), doc.Change(c.OfMedians),
+		old, new := medians(c)
+		row := []any{c.Cell, c.Metric, old, new, doc.Change(c.OfMedians),
 			doc.Change(c.Change), changeInterval(c), holm(c), verdictCell(c.Verdict)}
 		if controlled {
 			row = slices.Insert(row, 5, any(machineMoved(c)))
@@ -191,7 +186,6 @@ func machineMoved(c *compare.Change) doc.Cell {
 	return doc.Change(&c.Control.Machine)
 }
 
-// verdictCell returns the cell of a verdict.
 func verdictCell(v compare.Verdict) doc.Cell {
 	severities := map[compare.Verdict]result.Severity{
 		compare.Worse: result.Error, compare.Incomparable: result.Error,
@@ -212,11 +206,15 @@ func columnsNote(r *compare.Report) string {
 	return text
 }
 
-// medians formats the medians of both sides, with the name of the state that they are in.
-func medians(c *compare.Change) (a, b string) {
-	old, new, state := c.Shown()
-	in := func(m *result.Metric) string { return strings.TrimSpace(median(m) + " " + state) }
-	return in(old), in(new)
+// medians returns the medians of both sides, with the name of the state that they are in.
+func medians(c *compare.Change) (old, new doc.Cell) {
+	a, b, state := c.Shown()
+	in := func(m *result.Metric) doc.Cell {
+		cell := doc.MedianOf(m)
+		cell.Text = strings.TrimSpace(cell.Text + " " + state)
+		return cell
+	}
+	return in(a), in(b)
 }
 
 // changeInterval formats the interval of a change, with a label if it is within one process start.
@@ -367,7 +365,6 @@ func ofThemAccepted(r *compare.Report, v compare.Verdict) string {
 	return ""
 }
 
-// verdictsOf counts changes by verdict.
 func verdictsOf(changes []compare.Change) string {
 	var parts []string
 	for _, v := range byVerdict {
@@ -470,13 +467,6 @@ func margins(floor, same float64) string {
 		text += ", SAME within " + format.Share(same)
 	}
 	return text
-}
-
-func median(m *result.Metric) string {
-	if m == nil {
-		return "-"
-	}
-	return format.Value(*m)
 }
 
 // Changes returns a row for each change with everything that is known of it, for programs.

@@ -98,7 +98,7 @@ func fiveColumns(changes []*compare.Change) *doc.Table {
 		values := doc.None() // of a change that all loads of a transport have in common
 		if c.Old != nil || c.New != nil {
 			old, new := medians(c)
-			values = doc.CellOf(old + " → " + new)
+			values = doc.CellOf(old.Text + " → " + new.Text)
 		}
 		change := doc.Change(c.Change)
 		if c.Low != nil {

@@ -74,8 +74,8 @@ func junitChange(r *compare.Report, c *compare.Change, thresholds bool) doc.Case
 	}
 	if c.Change != nil {
 		old, new := medians(c)
-		one.Output = fmt.Sprintf("%s: old %s, new %s, shift %s (%s), p %s", c.Verdict, old, new,
-			format.Percent(c.Change), changeInterval(c), format.Probability(c.PHolm))
+		one.Output = fmt.Sprintf("%s: old %s, new %s, shift %s (%s), p %s", c.Verdict, old.Text,
+			new.Text, format.Percent(c.Change), changeInterval(c), format.Probability(c.PHolm))
 		if text := c.Readout(); text != "" {
 			one.Output += "; " + text
 		}

@@ -200,7 +200,7 @@ func byMetric(rows map[string]*set.Cell, metric string) []string {
 		names = append(names, name)
 	}
 	slices.SortFunc(names, func(x, y string) int {
-		return cmp.Or(cmp.Compare(medianOf(rows[x], metric), medianOf(rows[y], metric)),
+		return cmp.Or(cmp.Compare(rows[x].Median(metric), rows[y].Median(metric)),
 			cmp.Compare(x, y))
 	})
 	return names
@@ -433,5 +433,5 @@ func (a *answerSet) predicted(c *set.Cell, change string) string {
 	if err != nil {
 		return "-"
 	}
-	return strings.TrimSuffix(format.Rate(p.Throughput), " op/s")
+	return format.Magnitude(p.Throughput)
 }

@@ -67,7 +67,7 @@ func Comparison(s *set.Set) *doc.Doc {
 	states := state.NewClassifier(s)
 	pools := openPools(s, open, states)
 	bestFirst(closed, loads, states, result.Throughput, func(c *set.Cell, state string) float64 {
-		return medianOf(states.Within(c, state), result.Throughput)
+		return states.Within(c, state).Median(result.Throughput)
 	})
 	writeClosed(out, closed, loads, state.ShownOf(s))
 	if len(closed) > 0 && len(open) > 0 {

@@ -124,7 +124,7 @@ func TestRowsInCommonState(t *testing.T) {
 	s := setOf(t, misleading...)
 	for _, wrong := range []string{"quick", "slow"} { // over all windows
 		i := slices.IndexFunc(s.Cells, func(c set.Cell) bool { return c.Transport() == wrong })
-		require.Less(t, medianOf(&s.Cells[i], result.Throughput), 1.6e6)
+		require.Less(t, s.Cells[i].Median(result.Throughput), 1.6e6)
 	}
 	var out bytes.Buffer
 	write(&out, Comparison(s))

@@ -88,7 +88,7 @@ func (a *answerSet) curves(w *bytes.Buffer) {
 			for _, name := range transports {
 				text := "-"
 				if c := cells[value][name]; c != nil {
-					text = strings.TrimSpace(format.Time(1e9 / medianOf(c, result.Throughput)))
+					text = strings.TrimSpace(format.Time(1e9 / c.Median(result.Throughput)))
 				}
 				row = append(row, text)
 			}

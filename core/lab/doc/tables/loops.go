@@ -64,7 +64,7 @@ func loopEvents(out *doc.Doc, ranks []result.RankLoop, limit int) {
 	}
 	t := doc.NewTable(append(header, ">loops/req")...)
 	for _, l := range ranks[:min(len(ranks), limit)] {
-		row := []any{strconv.Itoa(l.Rank), Magnitude(l.PerSecond)}
+		row := []any{strconv.Itoa(l.Rank), format.Magnitude(l.PerSecond)}
 		for _, name := range events {
 			cell := doc.None()
 			if each, has := l.PerLoop[name]; has {

@@ -1,8 +1,6 @@
 package tables
 
 import (
-	"strings"
-
 	"transportbench/core/base/record"
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/store/format"
@@ -31,11 +29,6 @@ func quotient(n, by uint64) string {
 		return "-"
 	}
 	return format.Digits(float64(n) / float64(by))
-}
-
-// Magnitude formats a rate without its unit.
-func Magnitude(perSecond float64) string {
-	return strings.TrimSpace(strings.TrimSuffix(format.Rate(perSecond), "op/s"))
 }
 
 // phases writes the time of each phase of the loop.

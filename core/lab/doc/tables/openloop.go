@@ -26,7 +26,7 @@ func writeOpen(out *doc.Doc, rows []*set.Cell, loads loads, states state.Classif
 				return p.Percentiles[result.ResponseP50].Value
 			}
 		}
-		return medianOf(c, result.ResponseP50)
+		return c.Median(result.ResponseP50)
 	})
 	order := "the lowest p50 first"
 	if states.Count() > 1 {
@@ -68,7 +68,7 @@ func writeOpen(out *doc.Doc, rows []*set.Cell, loads loads, states state.Classif
 // writeStalled explains the column of stalls, and in which rows they make the p99.
 func writeStalled(out *doc.Doc, rows []*set.Cell) {
 	stalled := slices.DeleteFunc(slices.Clone(rows),
-		func(c *set.Cell) bool { return !(medianOf(c, result.Stalled) > result.MuchStalled) })
+		func(c *set.Cell) bool { return !(c.Median(result.Stalled) > result.MuchStalled) })
 	if len(stalled) == 0 {
 		return
 	}
@@ -76,10 +76,10 @@ func writeStalled(out *doc.Doc, rows []*set.Cell) {
 		"it took far longer than it works at a time"
 	limit := 0.0
 	for _, c := range stalled {
-		limit = max(limit, medianOf(c, result.GapLimit))
+		limit = max(limit, c.Median(result.GapLimit))
 	}
 	if limit > 0 && slices.ContainsFunc(stalled,
-		func(c *set.Cell) bool { return medianOf(c, result.ResponseP99) > limit }) {
+		func(c *set.Cell) bool { return c.Median(result.ResponseP99) > limit }) {
 		text += "; above 1%, a p99 of over " + format.Time(limit) + " is a time of such stalls"
 	}
 	out.Line(text)
@@ -151,15 +151,10 @@ func offered(c *set.Cell) doc.Cell {
 	cell := doc.Rate(rate)
 	if missedRate(c) {
 		_, unit, _ := strings.Cut(cell.Text, " ")
-		reached := doc.Rate(medianOf(c, result.Throughput)).Text
+		reached := doc.Rate(c.Median(result.Throughput)).Text
 		cell.Text = strings.TrimSuffix(reached, " "+unit) + " of " + cell.Text
 	}
 	return cell
-}
-
-func medianOf(c *set.Cell, metric string) float64 {
-	m, _ := c.Metric(metric)
-	return m.Median
 }
 
 // pooledSamples returns the number of response times behind a cell's percentiles.
@@ -168,5 +163,5 @@ func pooledSamples(c *set.Cell) string {
 	if !pooled {
 		return "-"
 	}
-	return Magnitude(float64(p.Samples))
+	return format.Magnitude(float64(p.Samples))
 }

@@ -322,7 +322,6 @@ func (f *few) write(out *doc.Doc, what string) {
 	}
 }
 
-// failedRepeat describes what the result has of a repeat that failed.
 func failedRepeat(r *result.Result) string {
 	if r.FailedRepeat == nil {
 		return ""
@@ -337,13 +336,6 @@ func failedRepeat(r *result.Result) string {
 // failedChecks returns the failed checks, errors first. It omits the check of
 // completeness of an incomplete result, which is reported separately.
 func failedChecks(r *result.Result) []result.Finding {
-	var failed []result.Finding
-	for _, severity := range []result.Severity{result.Error, result.Warning, result.Info} {
-		for _, c := range r.Checks {
-			if !c.OK && c.Severity == severity && !(r.Incomplete && c.Name == "complete") {
-				failed = append(failed, c)
-			}
-		}
-	}
-	return failed
+	return slices.DeleteFunc(result.Failed(r.Checks),
+		func(c result.Finding) bool { return r.Incomplete && c.Name == "complete" })
 }

@@ -237,6 +237,5 @@ func counted(n float64) string {
 	if n < 1000 {
 		return fmt.Sprintf("%.0f", n)
 	}
-	text := format.Rate(n)
-	return text[:len(text)-len(" op/s")]
+	return format.Magnitude(n)
 }

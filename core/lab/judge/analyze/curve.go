@@ -106,7 +106,6 @@ func rateMetric(s *set.Set) string {
 	return result.Throughput
 }
 
-// newCurve makes a curve of cells.
 func newCurve(s *set.Set, cells []int, labels set.Labels, open bool, c *Capacity) (*Curve, error) {
 	first := &s.Cells[cells[0]]
 	u := &Curve{Transport: first.Transport(), Open: open, Config: maps.Clone(first.Config)}
@@ -211,7 +210,7 @@ func newPoint(s *set.Set, i int, axes []string, metric string, c *Capacity) (p P
 	if cell.Status == set.Measured {
 		p.Unusable = cell.Broken()
 	}
-	if stalled := medianOf(cell, result.Stalled); stalled > result.MuchStalled {
+	if stalled := cell.Median(result.Stalled); stalled > result.MuchStalled {
 		p.Stalled = stalled
 	}
 	if c.Objective != nil {

@@ -107,7 +107,6 @@ func spanOf(at, length, rate float64, h *record.Histogram, limit float64) Replay
 	return s
 }
 
-// findWorst sets Worst.
 func (t *ReplayTimes) findWorst(limit float64) {
 	for i := range len(t.Steps) - t.worst + 1 {
 		all, rate := record.NewHistogram(), 0.0

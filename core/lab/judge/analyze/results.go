@@ -63,7 +63,7 @@ func Results(list []*result.Result) (*Analysis, error) {
 	a := &Analysis{
 		Transport: first.Plugin.Name, Provider: first.Plugin.Provider, Repeats: len(e.repeats),
 		Replay:   first.Replay,
-		Findings: findings(list), Breakdowns: e.breakdowns(), Law: e.law(),
+		Findings: findings(e.checks), Breakdowns: e.breakdowns(), Law: e.law(),
 		Overheads: e.overheads(),
 		Processor: e.processorTime(), Stalls: e.stalls(),
 		OverTime: e.timeSeries(), Threads: e.threads(), NoCounters: noCounters(e.repeats),
@@ -120,7 +120,6 @@ func gather(list []*result.Result) (*measurements, error) {
 	return e, err
 }
 
-// sum adds up repeats.
 func sum(repeats []result.Repeat) (t totals) {
 	var floors, rateFloors, latencies, throughputs, inFlight []float64
 	for i := range repeats {
@@ -176,22 +175,21 @@ func sum(repeats []result.Repeat) (t totals) {
 
 // medianOverhead returns the medians of the costs of the harness.
 func medianOverhead(list []record.Overhead) record.Overhead {
-	over := func(of func(*record.Overhead) float64) float64 { return medianOver(list, of) }
-	return record.Overhead{
-		PerOpNS:  over(func(o *record.Overhead) float64 { return o.PerOpNS }),
-		ClientNS: over(func(o *record.Overhead) float64 { return o.ClientNS }),
-		DaemonNS: over(func(o *record.Overhead) float64 { return o.DaemonNS }),
-		VerifyNS: over(func(o *record.Overhead) float64 { return o.VerifyNS }),
-		StampNS:  over(func(o *record.Overhead) float64 { return o.StampNS }),
-	}
+	return medians(list, func(o *record.Overhead) []*float64 {
+		return []*float64{&o.PerOpNS, &o.ClientNS, &o.DaemonNS, &o.VerifyNS, &o.StampNS}
+	})
 }
 
-func medianOver[T any](list []T, of func(*T) float64) float64 {
-	values := make([]float64, len(list))
-	for i := range list {
-		values[i] = of(&list[i])
+// medians returns the median of each of the fields.
+func medians[T any](list []T, fields func(*T) []*float64) (middle T) {
+	for i, field := range fields(&middle) {
+		values := make([]float64, len(list))
+		for k := range list {
+			values[k] = *fields(&list[k])[i]
+		}
+		*field = record.Median(values)
 	}
-	return record.Median(values)
+	return middle
 }
 
 // clientHarness returns the time that the harness takes a client for an operation.
@@ -226,7 +224,6 @@ func (e *measurements) daemons() int    { return e.cfg.ServingRanks() * e.cfg.Da
 // find the capacity.
 func (e *measurements) open() bool { return e.cfg.Load() == config.LoadOpen }
 
-// failedCheck returns the check of that name if it failed in any result.
 func (e *measurements) failedCheck(name string) (result.Finding, bool) {
 	for _, c := range e.checks {
 		if c.Name == name && !c.OK {
@@ -249,31 +246,16 @@ func (e *measurements) law() *LittlesLaw {
 	}
 }
 
-// findings returns the failed checks of all results, each name once.
-func findings(list []*result.Result) []result.Finding {
-	found := []result.Finding{}
-	seen := map[string]bool{}
-	for _, severity := range []result.Severity{result.Error, result.Warning, result.Info} {
-		for _, r := range list {
-			for _, c := range failedOf(r) {
-				if c.Severity == severity && !seen[c.Name] {
-					seen[c.Name] = true
-					found = append(found, c)
-				}
-			}
+// findings returns the failed checks, each name once.
+func findings(checks []result.Finding) []result.Finding {
+	found, seen := []result.Finding{}, map[string]bool{}
+	for _, c := range result.Failed(checks) {
+		if !seen[c.Name] {
+			seen[c.Name] = true
+			found = append(found, c)
 		}
 	}
 	return found
-}
-
-func failedOf(r *result.Result) []result.Finding {
-	var list []result.Finding
-	for _, c := range r.Checks {
-		if !c.OK {
-			list = append(list, c)
-		}
-	}
-	return list
 }
 
 // missing lists what the results lack.

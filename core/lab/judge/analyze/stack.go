@@ -140,7 +140,6 @@ func perOperation(c *set.Cell) *set.Cell {
 	return &one
 }
 
-// finish sets the shares.
 func (b *stackBuilder) finish() Stack {
 	top := 0.0
 	for i := range b.Layers {
@@ -182,9 +181,9 @@ func roundTrips(s *set.Set, cell int, states state.Classifier) Stack {
 		meshOf(s, c, config.TopologyMeshProxied, 1)
 	b.add(config.TopologyMeshDirect, direct, result.LatencyP50)
 	b.add(config.TopologyMeshProxied, proxied, result.LatencyP50)
-	b.sum(proxied, SumPart{"transport", medianOf(proxied, result.Bare)},
-		SumPart{"request to the own daemon", medianOf(meshOf(s, c, config.TopologyMeshProxied, 0),
-			result.LatencyMean)})
+	b.sum(proxied, SumPart{"transport", proxied.Median(result.Bare)},
+		SumPart{"request to the own daemon",
+			meshOf(s, c, config.TopologyMeshProxied, 0).Median(result.LatencyMean)})
 	return b.finish()
 }
 
@@ -228,8 +227,8 @@ func (s *Stack) Breakdown() Breakdown {
 // sum adds the sum of an operation unless a part was not measured. What something stopped, by the
 // threads' own watch, is a part, too.
 func (b *stackBuilder) sum(c *set.Cell, parts ...SumPart) {
-	s := Sum{Mean: medianOf(c, result.LatencyMean), Parts: parts}
-	if stopped := s.Mean * medianOf(c, result.Stalled); stopped > 0 {
+	s := Sum{Mean: c.Median(result.LatencyMean), Parts: parts}
+	if stopped := s.Mean * c.Median(result.Stalled); stopped > 0 {
 		s.Parts = append(s.Parts, SumPart{"stopped threads", stopped})
 	}
 	for _, p := range s.Parts {
@@ -258,15 +257,6 @@ func waitingOf(s *set.Set, c *set.Cell) float64 {
 		return 0
 	}
 	return max(0, 1-t.clientCPU/t.clientTime)
-}
-
-// medianOf returns 0 for what was not measured.
-func medianOf(c *set.Cell, metric string) float64 {
-	if c == nil {
-		return 0
-	}
-	m, _ := c.Metric(metric)
-	return m.Median
 }
 
 // meshOf returns the mesh with the load of c and a share of remote requests, or nil.

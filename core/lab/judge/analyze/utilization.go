@@ -39,18 +39,10 @@ func (e *measurements) utilization() utilization {
 		one.harness = w.clientHarness() * w.throughput / float64(max(e.clients(), 1)) / 1e9
 		list = append(list, one)
 	}
-	over := func(of func(*utilization) float64) float64 { return medianOver(list, of) }
-	return utilization{
-		daemon:         over(func(s *utilization) float64 { return s.daemon }),
-		client:         over(func(s *utilization) float64 { return s.client }),
-		busyIteration:  over(func(s *utilization) float64 { return s.busyIteration }),
-		emptyIteration: over(func(s *utilization) float64 { return s.emptyIteration }),
-		batch:          over(func(s *utilization) float64 { return s.batch }),
-		perOp:          over(func(s *utilization) float64 { return s.perOp }),
-		clientPerOp:    over(func(s *utilization) float64 { return s.clientPerOp }),
-		running:        over(func(s *utilization) float64 { return s.running }),
-		harness:        over(func(s *utilization) float64 { return s.harness }),
-	}
+	return medians(list, func(s *utilization) []*float64 {
+		return []*float64{&s.daemon, &s.client, &s.busyIteration, &s.emptyIteration, &s.batch,
+			&s.perOp, &s.clientPerOp, &s.harness, &s.running}
+	})
 }
 
 func utilizationOf(t totals, timed *record.Histogram) utilization {

@@ -71,7 +71,6 @@ func (e *measurements) verdict(a *Analysis, s utilization) Verdict {
 	return v
 }
 
-// openVerdict is the verdict on an open loop.
 func (e *measurements) openVerdict(v Verdict) Verdict {
 	if c, late := e.failedCheck("schedule_lag"); late {
 		v.Bound, v.Why = BySchedule, fmt.Sprintf("operations started %s late", format.Time(c.Value))

@@ -77,12 +77,10 @@ func cut(c *set.Cell, from, n int) set.Cell {
 	return part
 }
 
-// setOf returns a set of cells of e.
 func (e *Experiment) setOf(cells ...set.Cell) *set.Set {
 	s := set.New()
 	s.Environments, s.Cells = e.Set.Environments, cells
 	return s
 }
 
-// newEstimate returns a shift as an estimate.
 func newEstimate(s compare.Shift) Estimate { return Estimate{s.Value, s.Low, s.High} }

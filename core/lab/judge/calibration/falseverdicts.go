@@ -23,7 +23,6 @@ const FewestABRepeats = 6
 // abRule is the rule by which comparisons of ab end, but for the most repeats: a block has few.
 var abRule = compare.StopRule{Within: 0.01, MinRepeats: FewestABRepeats, MaxRepeats: selfRepeats}
 
-// outcome is that of one comparison.
 type outcome struct {
 	tests int
 	any   bool // a test was significant, or a change beyond the least one that counts
@@ -82,7 +81,6 @@ func (d *Document) falseVerdicts() ([]FalseVerdicts, error) {
 	return rows, nil
 }
 
-// part is a cell in a block.
 type part struct{ cell, block int }
 
 // diffPair returns what the n-th comparison of diff compares: a part of the first half of the

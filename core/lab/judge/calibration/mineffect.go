@@ -116,7 +116,6 @@ func driftOf(found []Found) (share float64, from string) {
 const DriftUnknown = "which does not say how far sets that were measured at different times " +
 	"differ: measure in turns, or run calibrate again"
 
-// machine names the machine.
 func (f *Found) machine() string {
 	return fmt.Sprintf("%s, kernel %s", cmp.Or(f.Identity["cpu"], "an unknown processor"),
 		cmp.Or(f.Identity["kernel"], "unknown"))
@@ -223,10 +222,7 @@ func Repeats(ignore []string, sets ...*set.Set) int {
 	for _, s := range sets {
 		for i := range s.Cells {
 			c := &s.Cells[i]
-			n := 0
-			for _, values := range c.Samples {
-				n = max(n, len(values))
-			}
+			n := c.Repeats()
 			if c.Status != set.Measured || n == 0 {
 				continue
 			}

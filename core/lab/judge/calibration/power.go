@@ -20,7 +20,6 @@ const (
 	fewestTrials = 10
 )
 
-// powerRepeats are the repeats of the comparisons of the power.
 var powerRepeats = []int{10, 20}
 
 // resolution compares medians of the latency, which interruptions do not move: the exact mean of a

@@ -34,27 +34,19 @@ func tolerance(delay float64) float64 {
 	return max(delayTolerance*delay, minTolerance)
 }
 
+var recovered = map[string]func(*Experiment) []Recovery{
+	ExperimentDelay: (*Experiment).delays, ExperimentHalf: (*Experiment).halves,
+	ExperimentExponential: (*Experiment).exponential, ExperimentBimodal: (*Experiment).bimodal,
+	ExperimentRate: (*Experiment).rates, ExperimentStall: (*Experiment).stalls,
+	ExperimentClients: (*Experiment).clients, ExperimentMemory: (*Experiment).burns,
+	ExperimentSockets: (*Experiment).burns, ExperimentMemoryLoaded: (*Experiment).burns,
+}
+
 func (d *Document) recovery() []Recovery {
 	rows := []Recovery{}
 	for i := range d.Experiments {
-		e := &d.Experiments[i]
-		switch e.Name {
-		case ExperimentDelay:
-			rows = append(rows, e.delays()...)
-		case ExperimentHalf:
-			rows = append(rows, e.halves()...)
-		case ExperimentExponential:
-			rows = append(rows, e.exponential()...)
-		case ExperimentBimodal:
-			rows = append(rows, e.bimodal()...)
-		case ExperimentRate:
-			rows = append(rows, e.rates()...)
-		case ExperimentStall:
-			rows = append(rows, e.stalls()...)
-		case ExperimentClients:
-			rows = append(rows, e.clients()...)
-		case ExperimentMemory, ExperimentSockets, ExperimentMemoryLoaded:
-			rows = append(rows, e.burns()...)
+		if of := recovered[d.Experiments[i].Name]; of != nil {
+			rows = append(rows, of(&d.Experiments[i])...)
 		}
 	}
 	return rows

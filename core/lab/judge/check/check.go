@@ -84,7 +84,6 @@ func (e Evidence) starts() []result.Launch {
 	return e.Result.Launches
 }
 
-// threadWindow is a polling thread in one window.
 type threadWindow struct {
 	record.ThreadReport
 	elapsedNS uint64

@@ -76,7 +76,6 @@ func incomparable(c *config.Config) string {
 	return ""
 }
 
-// floorWindow is a window with a floor.
 type floorWindow struct {
 	ratio  float64 // the least to a floor
 	steady bool    // the core distances around the window agree

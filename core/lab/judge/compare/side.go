@@ -47,10 +47,7 @@ func newSide(s *set.Set, cells []*set.Cell) Side {
 				side.To = at
 			}
 		}
-		n := 0
-		for _, values := range c.Samples {
-			n = max(n, len(values))
-		}
+		n := c.Repeats()
 		if i == 0 || n < side.MinRepeats {
 			side.MinRepeats = n
 		}

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/published"
@@ -63,8 +62,9 @@ func checkLoop(l published.Loop) (list []result.Finding) {
 		if apart(seconds, l.Seconds) > printed {
 			list = append(list, failed("counters", result.Error, seconds, l.Seconds,
 				"%s: %.3g %s in each of %s loops are %s, which at %s a second took %s s, not %s s",
-				l.What, each, name, large(l.Loops), large(each*l.Loops), large(l.PerSecond[name]),
-				format.Digits(seconds), format.Digits(l.Seconds))...)
+				l.What, each, name, format.Magnitude(l.Loops), format.Magnitude(each*l.Loops),
+				format.Magnitude(l.PerSecond[name]), format.Digits(seconds),
+				format.Digits(l.Seconds))...)
 		}
 	}
 	if l.LoopNS > 0 {
@@ -72,14 +72,12 @@ func checkLoop(l published.Loop) (list []result.Finding) {
 		if seconds := l.Loops * l.LoopNS / 1e9; apart(seconds, l.Seconds) > median {
 			list = append(list, failed("loop_time", result.Error, seconds, l.Seconds,
 				"%s: %s loops of %s are %s s, not %s s; in that time a loop would have taken %s",
-				l.What, large(l.Loops), format.Time(l.LoopNS), format.Digits(seconds),
+				l.What, format.Magnitude(l.Loops), format.Time(l.LoopNS), format.Digits(seconds),
 				format.Digits(l.Seconds), format.Time(l.Seconds/l.Loops*1e9))...)
 		}
 	}
 	return list
 }
-
-func large(n float64) string { return strings.TrimSuffix(format.Rate(n), " op/s") }
 
 // checkSum compares the sum of the parts with the whole. Parts without figures may explain a rest.
 func checkSum(s published.Sum) []result.Finding {

@@ -32,19 +32,7 @@ func (f figures) check() (list []result.Finding) {
 	for _, rule := range rules {
 		list = append(list, rule(f)...)
 	}
-	return bySeverity(list)
-}
-
-func bySeverity(list []result.Finding) []result.Finding {
-	var sorted []result.Finding
-	for _, severity := range []result.Severity{result.Error, result.Warning, result.Info} {
-		for _, c := range list {
-			if c.Severity == severity {
-				sorted = append(sorted, c)
-			}
-		}
-	}
-	return sorted
+	return result.Failed(list)
 }
 
 // failed returns one failed check.

@@ -30,7 +30,6 @@ type Blessing struct {
 	At     time.Time `json:"at"`
 }
 
-// blessings is the file.
 type blessings struct {
 	SchemaVersion string     `json:"schema_version"`
 	Kind          string     `json:"kind"`

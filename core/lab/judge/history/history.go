@@ -295,7 +295,6 @@ func (h *History) Series(o Options) []Series {
 	return list
 }
 
-// fill adds the points of a series.
 func (h *History) fill(s *Series, cells map[int]*set.Cell, metric string) {
 	sets := slices.Sorted(maps.Keys(cells))
 	list := make([]*set.Cell, len(sets))

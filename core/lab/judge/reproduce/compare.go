@@ -495,17 +495,16 @@ func metricOf(row *published.Row, names []string) (*published.Figure, string) {
 
 // xFloor returns the ratio of a cell to the floor that its load allows, or 0.
 func xFloor(c *set.Cell) float64 {
-	median := func(name string) float64 { m, _ := c.Metric(name); return m.Median }
 	for _, name := range []string{result.FloorRatio, result.OpTimeRatio} {
-		if ratio := median(name); ratio > 0 {
+		if ratio := c.Median(name); ratio > 0 {
 			return ratio
 		}
 	}
-	time := median(result.LatencyP50)
-	if rate := median(result.Throughput); time == 0 && rate > 0 {
+	time := c.Median(result.LatencyP50)
+	if rate := c.Median(result.Throughput); time == 0 && rate > 0 {
 		time = 1e9 / rate
 	}
-	if floor := cmp.Or(median(result.RateFloor), median(result.Floor)); floor > 0 {
+	if floor := cmp.Or(c.Median(result.RateFloor), c.Median(result.Floor)); floor > 0 {
 		return time / floor
 	}
 	return 0

@@ -67,6 +67,9 @@ func Time(ns float64) string { return scaled(ns, timeScales) }
 // Rate formats operations per second.
 func Rate(perSecond float64) string { return scaled(perSecond, rateScales) }
 
+// Magnitude formats a rate or a count without its unit.
+func Magnitude(n float64) string { return strings.TrimSuffix(Rate(n), " op/s") }
+
 // Bytes formats a number of bytes: "1.20 GB".
 func Bytes(n float64) string { return strings.TrimSuffix(scaled(n, byteScales), "/s") }
 

@@ -547,6 +547,18 @@ func (r *Result) Failed() bool {
 		func(c Finding) bool { return !c.OK && c.Severity == Error })
 }
 
+// Failed returns the findings that are not OK: errors first, then warnings.
+func Failed(findings []Finding) (failed []Finding) {
+	for _, severity := range []Severity{Error, Warning, Info} {
+		for _, f := range findings {
+			if !f.OK && f.Severity == severity {
+				failed = append(failed, f)
+			}
+		}
+	}
+	return failed
+}
+
 // Histograms decodes and merges histograms. An empty string is an empty histogram.
 func Histograms(encoded ...string) (*record.Histogram, error) {
 	merged := record.NewHistogram()

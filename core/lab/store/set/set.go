@@ -298,6 +298,15 @@ func (c *Cell) Metric(name string) (m result.Metric, ok bool) {
 	return result.Summarize(name, c.Samples[name]), true
 }
 
+// Median returns the median of a metric, or 0 if the cell does not have it or is nil.
+func (c *Cell) Median(metric string) float64 {
+	if c == nil {
+		return 0
+	}
+	m, _ := c.Metric(metric)
+	return m.Median
+}
+
 // Merge adds the repeats of another cell of the same configuration.
 func (c *Cell) Merge(more Cell) {
 	c.mergeWindows(more)

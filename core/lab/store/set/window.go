@@ -131,6 +131,14 @@ func (c *Cell) Launches() int {
 	return len(launches)
 }
 
+// Repeats returns the number of samples of the metric that has most.
+func (c *Cell) Repeats() (n int) {
+	for _, values := range c.Samples {
+		n = max(n, len(values))
+	}
+	return n
+}
+
 // mergeWindows adds the windows of another cell, with launches of their own. If only one of the two
 // knows its windows, none are left: they would not belong to the samples.
 func (c *Cell) mergeWindows(more Cell) {

@@ -68,7 +68,7 @@ func writeThreads(out *doc.Doc, p *Profile) {
 		e := &p.Threads[i]
 		row := []any{e.Rank, e.Name, "-"}
 		if cycles, counted := e.Counts["cycles"]; counted {
-			row[2] = tables.Magnitude(float64(cycles))
+			row[2] = format.Magnitude(float64(cycles))
 		}
 		for _, name := range ratios {
 			text := "-"
