@@ -57,9 +57,8 @@ type bar struct {
 const barsShown = 60
 
 // breakdowns returns the breakdowns of the analyses by name and then those of the starts, as
-// drawings, and adds them to the document for the tables.
+// drawings.
 func (b *builder) breakdowns() []breakdown {
-	b.doc.Stacks = []stack{}
 	var list []breakdown
 	add := func(cell int, d analyze.Breakdown) {
 		title := heading(d.Name)
@@ -67,10 +66,8 @@ func (b *builder) breakdowns() []breakdown {
 		if at < 0 {
 			at = len(list)
 			list = append(list, breakdown{Title: title})
-			b.doc.Stacks = append(b.doc.Stacks, stack{Title: title})
 		}
 		list[at].cells, list[at].parts = append(list[at].cells, cell), append(list[at].parts, d)
-		b.doc.Stacks[at].add(cell, d)
 	}
 	for cell, overview := range b.overviews {
 		if overview.Analysis != nil {
@@ -133,26 +130,6 @@ func (b *builder) drawBars(l *breakdown) {
 		group.scale()
 		l.Loads = append(l.Loads, group)
 	}
-}
-
-func (s *stack) add(cell int, d analyze.Breakdown) {
-	row := stackRow{Cell: cell, Whole: d.Whole}
-	for _, p := range d.Parts {
-		at := slices.Index(s.Parts, p.Name)
-		if at < 0 {
-			at = len(s.Parts)
-			s.Parts = append(s.Parts, p.Name)
-		}
-		for len(row.Means) <= at {
-			row.Means = append(row.Means, nil)
-		}
-		if sum := row.Means[at]; sum != nil { // the medium is inside of two parts
-			row.Means[at] = new(*sum + p.Mean)
-		} else {
-			row.Means[at] = &p.Mean
-		}
-	}
-	s.Rows = append(s.Rows, row)
 }
 
 // class returns the CSS class of a part.

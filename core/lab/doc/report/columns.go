@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"transportbench/core/lab/doc"
-	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/doc/report/cellpage"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/state"
@@ -20,11 +19,10 @@ import (
 
 // columns fills in the data of all cells that do not need their results.
 func (b *builder) columns() {
-	d, n := b.doc, len(b.cells)
+	d := b.doc
 	b.axes()
 	b.machines()
 	c := &d.Cells
-	c.Bound, c.Why = make([]string, n), make([]string, n)
 	c.Repeats = map[string][][]float64{}
 	for _, s := range b.sets {
 		shown := state.ShownOf(s)
@@ -35,13 +33,10 @@ func (b *builder) columns() {
 		for at := range s.Cells {
 			cell := &s.Cells[at]
 			c.Set = append(c.Set, i)
-			states := inStates(cell, shown.Classifier)
-			c.States, c.StateTexts = append(c.States, states),
-				append(c.StateTexts, statesText(states))
+			c.States = append(c.States, statesOf(cell, shown.Classifier))
 			c.RepeatStates = append(c.RepeatStates,
 				stateNames(cell, result.Throughput, shown.Classifier))
 			c.Windows = append(c.Windows, shown.Windows(cell))
-			b.counts = append(b.counts, findings.WindowsOf(shown.Classifier, cell))
 			b.shown = append(b.shown, &b.views[i].Cells[at])
 		}
 	}
@@ -55,7 +50,6 @@ func (b *builder) columns() {
 		c.Names = append(c.Names, b.label(i))
 		c.Load = append(c.Load, b.load(cell))
 		c.Own = append(c.Own, b.own(cell))
-		c.Open = append(c.Open, cell.OpenLoop())
 		c.Status = append(c.Status, string(cell.Status))
 		c.Reason = append(c.Reason, cell.Reason)
 		failed := b.shown[i].Warnings
@@ -119,15 +113,20 @@ func (b *builder) floors(cell int) string {
 	return strings.Join(parts, ", ")
 }
 
-// statesText has the throughput and the ratio to the floor in each state of the machine.
-func statesText(states []inState) string {
+// statesOf has the throughput of a closed loop and its ratio to the floor in each state of the
+// machine. An open loop has none: its rate is the load's.
+func statesOf(c *set.Cell, states state.Classifier) string {
+	if c.OpenLoop() {
+		return ""
+	}
+	ratios := map[string]string{}
+	for _, m := range states.Ratios(c) {
+		ratios[m.State] = ", " + format.Digits(m.Metric.Median) + " x the floor"
+	}
 	var parts []string
-	for _, s := range states {
-		text := s.State + " " + format.Value(s.Metric)
-		if s.Ratio != nil {
-			text += ", " + format.Digits(*s.Ratio) + " x the floor"
-		}
-		parts = append(parts, text+" ("+format.Count(s.Metric.N, "window")+")")
+	for _, m := range states.Medians(c, result.Throughput) {
+		parts = append(parts, m.State+" "+format.Value(m.Metric)+ratios[m.State]+" ("+
+			format.Count(m.Metric.N, "window")+")")
 	}
 	return strings.Join(parts, "; ")
 }
@@ -160,22 +159,6 @@ func roundedOrNil(v *float64) *float64 {
 		return nil
 	}
 	return new(rounded(*v))
-}
-
-// inStates returns what a closed loop did in each state of the machine. An open loop has none: its
-// rate is the load's.
-func inStates(c *set.Cell, states state.Classifier) (list []inState) {
-	if c.OpenLoop() {
-		return nil
-	}
-	ratios := map[string]*float64{}
-	for _, m := range states.Ratios(c) {
-		ratios[m.State] = &m.Metric.Median
-	}
-	for _, m := range states.Medians(c, result.Throughput) {
-		list = append(list, inState{m, ratios[m.State]})
-	}
-	return list
 }
 
 // worst returns the highest severity.
@@ -392,29 +375,16 @@ func (b *builder) curves() {
 			if c.Knee != nil {
 				mine.Knee = mine.Points[*c.Knee].Cell
 			}
-			peak := peakOf(&c, b.Objective != nil)
+			peak := c.Peak
+			if n := len(c.Operating); b.Objective == nil && n > 0 {
+				peak = &c.Operating[n-1].Point // the highest throughput
+			}
 			if peak != nil && b.summary(mine.Points[*peak].Cell, result.Throughput) != nil {
 				mine.Peak = mine.Points[*peak].Cell
 			}
 			b.doc.Curves = append(b.doc.Curves, mine)
 		}
 	}
-}
-
-// peakOf returns the point of a curve with the highest throughput, under the objective if there is
-// one.
-func peakOf(c *analyze.Curve, objective bool) *int {
-	if objective {
-		return c.Peak
-	}
-	var peak *int
-	for i := range c.Points {
-		if c.Points[i].Unusable == "" &&
-			(peak == nil || c.Points[i].Rate.Median > c.Points[*peak].Rate.Median) {
-			peak = &i
-		}
-	}
-	return peak
 }
 
 // shareOf returns how good a value is compared with the best one, from 0 to 1.

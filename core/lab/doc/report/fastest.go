@@ -7,18 +7,20 @@ import (
 	"strings"
 
 	"transportbench/core/lab/doc"
+	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 )
 
 // fastest has the point of a curve for the first part.
 type fastest struct {
-	Cell, Look       int
-	Name, Set        string
-	Rate, Interval   string
-	Facts            []fact
-	Load, Bound, Why string
-	Outcome          doc.Cell
+	Cell, Look     int
+	Name, Set      string
+	Rate, Interval string
+	Facts          []fact
+	Load           string
+	Verdict        analyze.Verdict
+	Outcome        doc.Cell
 }
 
 // fact is what a row says besides its rate.
@@ -62,7 +64,10 @@ func (b *builder) fastestOf(c *curve, cell int) fastest {
 	made := fastest{
 		Cell: cell, Look: b.doc.Series[c.Series].Look, Name: b.doc.Series[c.Series].Name,
 		Rate: format.Value(rate), Interval: format.Interval(rate),
-		Bound: cells.Bound[cell], Why: cells.Why[cell], Outcome: b.checksEntry(cell),
+		Outcome: b.checksEntry(cell),
+	}
+	if a := b.overviews[cell].Analysis; a != nil {
+		made.Verdict = a.Verdict
 	}
 	if len(b.sets) > 1 {
 		made.Set = b.names[c.Set]
@@ -96,7 +101,7 @@ func (b *builder) fastestOf(c *curve, cell int) fastest {
 	}
 	fact("library", "p50 is ", value(result.LibraryRatio), " x")
 	fact("alone", "p50 is ", value(result.BareRatio), " x the transport alone")
-	fact("states", "", cells.StateTexts[cell], "")
+	fact("states", "", cells.States[cell], "")
 	_, load, _ := strings.Cut(cells.Label[cell], " ")
 	made.Load = cmp.Or(load, "the only one")
 	return made

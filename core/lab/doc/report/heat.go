@@ -210,7 +210,6 @@ func (b *builder) heatAcross() string {
 	return "load"
 }
 
-// sortColumns sorts columns by payload.
 func (b *builder) sortColumns(columns []string, cells []int, positions []heatPosition) {
 	value := map[string]string{}
 	for _, i := range cells {

@@ -8,7 +8,6 @@ import (
 	"transportbench/core/lab/doc/report/cellpage"
 	"transportbench/core/lab/doc/report/replays"
 	"transportbench/core/lab/judge/compare"
-	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -42,12 +41,10 @@ type document struct {
 	Notes []string `json:"notes,omitempty"`
 	// Rankings answer which transport is best for which load, by set and metric. Unranked has the
 	// sets without an answer, and why.
-	Rankings []ranking `json:"rankings"`
-	Unranked []string  `json:"unranked,omitempty"`
-	// Stacks are the parts of times.
-	Stacks []stack        `json:"-"`
-	Diffs  []diff         `json:"diffs"`
-	Tables overviewTables `json:"tables"`
+	Rankings []ranking      `json:"rankings"`
+	Unranked []string       `json:"unranked,omitempty"`
+	Diffs    []diff         `json:"diffs"`
+	Tables   overviewTables `json:"tables"`
 	// ChunkSize is the number of cells whose details are compressed together.
 	ChunkSize int `json:"chunk_size"`
 	// Grid has the shares at which spectra are read, and Ticks are those of their axis.
@@ -60,19 +57,6 @@ func (d *document) NewestFirst() []setInfo {
 	sets := slices.Clone(d.Sets)
 	slices.Reverse(sets)
 	return sets
-}
-
-// stack is one kind of breakdown: means in ns.
-type stack struct {
-	Title string
-	Parts []string
-	Rows  []stackRow
-}
-
-type stackRow struct {
-	Cell  int
-	Whole float64
-	Means []*float64 // of the parts; null or missing if the cell lacks one
 }
 
 // setInfo is one of the report's sets.
@@ -130,14 +114,8 @@ type cells struct {
 	// Axes has for each axis the index of each cell's value, or -1.
 	Axes        [][]int `json:"axes"`
 	Environment []int   `json:"-"`
-	Open        []bool  `json:"-"` // an open loop
-	// Connections is how many connections the start of each cell's ranks made on the side that has
-	// most; 0 if unknown.
-	Connections []int `json:"-"`
-	// States has what each closed loop did in each state of the machine, if the sets saw several.
-	States [][]inState `json:"-"`
-	// StateTexts are the States for people.
-	StateTexts []string `json:"states"`
+	// States says what each closed loop did in each state of the machine, if the sets saw several.
+	States []string `json:"states"`
 	// Windows names the windows that a cell's metrics are of, as [state.Shown.Windows], and
 	// Counted counts the repeats of its throughput.
 	Windows []string `json:"-"`
@@ -155,16 +133,6 @@ type cells struct {
 	// Worst is the highest severity of a failed check, and Warnings the number of warnings.
 	Worst    []string `json:"worst"`
 	Warnings []int    `json:"warnings"`
-	// Bound and Why are the verdict of the analysis, if any.
-	Bound []string `json:"-"`
-	Why   []string `json:"-"`
-}
-
-// inState is the median throughput of a cell in one state of the machine, with the ratio to the
-// floor there that the load allows.
-type inState struct {
-	state.Median
-	Ratio *float64 `json:"ratio,omitempty"`
 }
 
 // metricColumn is one metric of all cells; nil for cells without it.

@@ -126,7 +126,6 @@ var phrases = []string{
 	`</td></tr>\n<tr><th scope=\"row\">`, `","<tr><th scope=\"row\">`, `<a href=\"#cell-`,
 }
 
-// phrasing replaces the phrases.
 var phrasing = sync.OnceValue(func() *strings.Replacer {
 	var pairs []string
 	for i, phrase := range phrases {

@@ -107,7 +107,7 @@ func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	}
 	b.doc.Tables = overviewTables{
 		All: b.allCells(), Heat: b.heatTable(), Curves: b.curveTable(), Findings: b.findingTable(),
-		Machines: b.machineTables(), Stacks: b.stackTables(), Changes: b.changeTables(),
+		Machines: b.machineTables(), Stacks: b.stackTables(p.phases), Changes: b.changeTables(),
 	}
 	p.calibrated = b.calibrations()
 	p.trust = b.trustRows()
@@ -147,8 +147,7 @@ type builder struct {
 	naming    map[string][]string // transport to the options that are axes of its cells
 	labels    set.Labels
 	chunks    [][]byte
-	overviews []cellpage.Overview       // of each cell
-	counts    [][]findings.StateWindows // of each cell
+	overviews []cellpage.Overview // of each cell
 }
 
 // chunkSize is the number of cells whose details are compressed together. Opening a cell's page
@@ -196,9 +195,9 @@ func (b *builder) details(ctx context.Context) error {
 			pages = append(pages, cellpage.NewPage(&cellpage.Cell{
 				Cell: b.cells[cell], Number: cell, Look: b.look(cell), Last: cell == n-1,
 				Label: c.Names[cell], SeriesName: b.doc.Series[c.Series[cell]].Name,
-				Shown: b.shown[cell], Windows: c.Windows[cell], States: c.StateTexts[cell],
-				Counts: b.counts[cell], Environment: c.Environment[cell], Metrics: metrics,
-				Predictions: predictions,
+				Shown: b.shown[cell], Windows: c.Windows[cell], States: c.States[cell],
+				Counts:      findings.WindowsOf(b.choices[at].Classifier, b.cells[cell]),
+				Environment: c.Environment[cell], Metrics: metrics, Predictions: predictions,
 			}, &d))
 			b.overviews[cell] = d.Overview
 		}
@@ -206,12 +205,6 @@ func (b *builder) details(ctx context.Context) error {
 		b.chunks[at], err = pack(cellpage.NewChunk(pages))
 		return err
 	})
-	for cell, overview := range b.overviews {
-		b.doc.Cells.Connections = append(b.doc.Cells.Connections, overview.Made)
-		if a := overview.Analysis; a != nil {
-			b.doc.Cells.Bound[cell], b.doc.Cells.Why[cell] = string(a.Verdict.Bound), a.Verdict.Why
-		}
-	}
 	return err
 }
 

@@ -141,12 +141,13 @@ func TestSpectrumIsOfMergedHistograms(t *testing.T) {
 
 // Closed and open loops never share a curve; one has service times, the other response times.
 func TestLoopsStayApart(t *testing.T) {
-	p := build(t, fakeSet(t, loads(), 6, 1))
+	s := fakeSet(t, loads(), 6, 1)
+	p := build(t, s)
 	seen := map[bool]int{}
 	for _, c := range p.doc.Curves {
 		require.Equal(t, c.Open, strings.HasPrefix(c.Metric, "response_"), c.Label)
 		for _, point := range c.Points {
-			require.Equal(t, c.Open, p.doc.Cells.Open[point.Cell], c.Label)
+			require.Equal(t, c.Open, s.Cells[point.Cell].OpenLoop(), c.Label)
 			require.Equal(t, c.Series, p.doc.Cells.Series[point.Cell])
 		}
 		seen[c.Open] += len(c.Points)
@@ -213,7 +214,7 @@ func TestSeveralSets(t *testing.T) {
 	for i, c := range report.Changes {
 		at := p.doc.Diffs[1].Cells[i]
 		require.Equal(t, 1, p.doc.Cells.Set[at])
-		if c.Metric == result.Throughput && !p.doc.Cells.Open[at] {
+		if c.Metric == result.Throughput && !new.Cells[at-len(far.Cells)].OpenLoop() {
 			require.Equal(t, compare.Worse, c.Verdict, c.Cell)
 			require.Equal(t, metricIn(t, p.doc, result.Throughput).Values[at].Median, c.New.Median)
 		}

@@ -146,7 +146,7 @@ func (o *over) text(x float64) string {
 // x returns the place of a cell on the axis, and what its option says besides.
 func (b *builder) x(o *over, cell int) (x float64, besides string, ok bool) {
 	if o.name == connections {
-		x = float64(b.doc.Cells.Connections[cell])
+		x = float64(b.overviews[cell].Made)
 		return x, "", x > 0
 	}
 	value, _ := b.cells[cell].Option(o.option())
@@ -228,7 +228,6 @@ func (b *builder) scalingLines(o *over) []*scalingLine {
 	})
 }
 
-// scalingTable has the points of a scaling.
 func (b *builder) scalingTable(o *over, lines []*scalingLine) *cellpage.Table {
 	names := []string{"cell", ">" + o.name, ">" + o.metric, ">95% interval"}
 	if !o.plain() {

@@ -45,7 +45,6 @@ var ratioColumns = [][2]string{
 	{result.WitnessRatio, "x reference tool"}, {result.WitnessTimeRatio, "op x reference tool"},
 }
 
-// allCells is the table of all cells.
 func (b *builder) allCells() *cellpage.Table {
 	columns := [][2]string{{result.LatencyP50, "service p50"}}
 	if b.has(result.ResponseP99) {
@@ -72,7 +71,7 @@ func (b *builder) allCells() *cellpage.Table {
 		names = append(names, ">"+c[1])
 		helps[c[1]] = result.Define(c[0]).Help
 	}
-	states := slices.ContainsFunc(b.doc.Cells.States, func(s []inState) bool { return s != nil })
+	states := slices.ContainsFunc(b.doc.Cells.States, func(s string) bool { return s != "" })
 	if states {
 		names = append(names, "windows", "states")
 	}
@@ -84,7 +83,7 @@ func (b *builder) allCells() *cellpage.Table {
 			row = append(row, tables.Figure(b.shown[cell], c[0]))
 		}
 		if states {
-			row = append(row, cmp.Or(b.doc.Cells.Windows[cell], "-"), b.doc.Cells.StateTexts[cell])
+			row = append(row, cmp.Or(b.doc.Cells.Windows[cell], "-"), b.doc.Cells.States[cell])
 		}
 		t.Row(append(row, b.checksEntry(cell))...)
 	}
@@ -192,28 +191,33 @@ func (b *builder) curveTable() *cellpage.Table {
 }
 
 // stackTables has the parts of times of each breakdown.
-func (b *builder) stackTables() []*titled {
+func (b *builder) stackTables(breakdowns []breakdown) []*titled {
 	list := []*titled{}
-	for _, s := range b.doc.Stacks {
-		names := []string{"cell"}
-		for _, part := range s.Parts {
-			names = append(names, ">"+part)
+	for _, l := range breakdowns {
+		names, means := []string{"cell"}, make([]map[string]float64, len(l.parts))
+		for i, d := range l.parts {
+			means[i] = map[string]float64{}
+			for _, p := range d.Parts {
+				means[i][">"+p.Name] += p.Mean // the medium is inside of two parts
+				if !slices.Contains(names, ">"+p.Name) {
+					names = append(names, ">"+p.Name)
+				}
+			}
 		}
-		t, cells := doc.NewTable(append(names, ">whole")...), []int{}
-		for _, r := range s.Rows {
-			row := []any{b.link(r.Cell)}
-			for i := range s.Parts {
-				if i < len(r.Means) && r.Means[i] != nil {
-					row = append(row, doc.Time(*r.Means[i]))
+		t := doc.NewTable(append(names, ">whole")...)
+		for i, cell := range l.cells {
+			row := []any{b.link(cell)}
+			for _, name := range names[1:] {
+				if mean, has := means[i][name]; has {
+					row = append(row, doc.Time(mean))
 				} else {
 					row = append(row, doc.None())
 				}
 			}
-			t.Row(append(row, doc.Time(r.Whole))...)
-			cells = append(cells, r.Cell)
+			t.Row(append(row, doc.Time(l.parts[i].Whole))...)
 		}
-		list = append(list, &titled{Title: s.Title + ", as a table",
-			Table: cellpage.NewTable(s.Title+": means", t, cells...)})
+		list = append(list, &titled{Title: l.Title + ", as a table",
+			Table: cellpage.NewTable(l.Title+": means", t, l.cells...)})
 	}
 	return list
 }

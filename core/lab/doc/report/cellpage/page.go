@@ -151,7 +151,6 @@ func headOf(c *Cell, d *Details) string {
 	return head
 }
 
-// figures has the summaries of a cell.
 func figures(c *Cell) *doc.Doc {
 	out := new(doc.Doc)
 	if c.States != "" {
@@ -265,10 +264,7 @@ func rankOK(c result.Finding) int {
 
 // samples has one value per repeat.
 func samples(c *Cell) *doc.Doc {
-	repeats := 0
-	for _, values := range c.Samples {
-		repeats = max(repeats, len(values))
-	}
+	repeats := c.Repeats()
 	names := []string{"metric", "unit"}
 	for i := range repeats {
 		names = append(names, ">"+strconv.Itoa(i))
