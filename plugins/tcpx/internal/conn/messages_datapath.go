@@ -54,17 +54,21 @@ const (
 // PostMessage sends a message if there is room for all of it. What it does not send at once leaves
 // with the Send after the next MarkFlushed of the stream.
 func (c *Conn) PostMessage(kind Kind, number uint32, payload []byte) bool {
-	size := len(payload)
-	if size == 0 || size > c.messages.maxInline {
+	size, m := len(payload), &c.messages
+	if size == 0 || size > m.maxInline {
 		posted := c.Announce(kind, number, size)
 		if posted {
 			c.Out.Write(payload)
 		}
 		return posted
 	}
-	if !c.announce(kind, number, size, payload) {
+	if c.control.room() < roomForChunks+recordSize+size {
 		return false
 	}
+	c.control.put(record{kind: uint8(kind), size: uint32(size), offset: number,
+		total: uint32(size), tag: m.posted}, payload...)
+	m.posted++
+	c.counters.Messages++
 	c.counters.InlineSent++
 	c.counters.InlineSentBytes += uint64(size)
 	return true
@@ -73,16 +77,11 @@ func (c *Conn) PostMessage(kind Kind, number uint32, payload []byte) bool {
 // Announce announces a message of size bytes that the stream is to carry next, if there is room for
 // all of it.
 func (c *Conn) Announce(kind Kind, number uint32, size int) bool {
-	return c.Out.hasRoom(uint64(size)) && c.announce(kind, number, size, nil)
-}
-
-// announce puts the record of a message on the control socket, and the message if it is inline.
-func (c *Conn) announce(kind Kind, number uint32, size int, inline []byte) bool {
-	if c.control.room() < roomForChunks+recordSize+len(inline) {
+	if !c.Out.hasRoom(uint64(size)) || c.control.room() < roomForChunks+recordSize {
 		return false
 	}
 	c.control.put(record{kind: uint8(kind), size: uint32(size), offset: number,
-		total: uint32(len(inline)), tag: c.messages.posted}, inline...)
+		tag: c.messages.posted})
 	c.messages.posted++
 	c.counters.Messages++
 	return true
@@ -134,16 +133,19 @@ func (c *Conn) canDeliver() bool {
 // Deliver puts the message of Next into an event and reports whether it has arrived; it leaves the
 // event alone if not. The payload is valid until the next ReleaseDelivered.
 func (c *Conn) Deliver(e *transport.Event) (bool, error) {
-	if arrived, err := c.arrived(); !arrived {
-		return false, err
-	}
 	in, number := &c.In, c.messages.announced.First()
 	r := c.messages.announced.Head()
 	size := int(r.size)
+	if r.inline() {
+		e.Size, e.Payload, e.DeviceOffset = size, c.messages.inline.of(number, size), 0
+		c.messages.announced.Pop()
+		return true, nil
+	}
+	if arrived, err := in.arrived(size); !arrived {
+		return false, err
+	}
 	e.Size, e.Payload, e.DeviceOffset = size, nil, 0
 	switch {
-	case r.inline():
-		e.Payload = c.messages.inline.of(number, size)
 	case in.destination.Host != nil:
 		e.Payload = in.at(in.read, size).Host
 	case in.headers != nil:
@@ -152,9 +154,7 @@ func (c *Conn) Deliver(e *transport.Event) (bool, error) {
 	default:
 		e.DeviceOffset = in.read
 	}
-	if !r.inline() {
-		in.skip(size)
-	}
+	in.skip(size)
 	c.messages.announced.Pop()
 	return true, nil
 }
