@@ -31,7 +31,7 @@
 // The client's Post (worker_datapath.go) takes a number for the call, and Conn.PostMessage
 // announces the message with a record on the control socket: its number and its size. A message of
 // up to 1 KiB (option inline) follows its record, and that is all. Otherwise each step moves one
-// cursor of [conn.Sender]:
+// cursor of [conn.Sender], in conn/stream_datapath.go and conn/sender_datapath.go:
 //
 //  1. end: Write appends the payload to the stream. From 32 KiB on it lends the payload to the
 //     next steps, which it takes at once, and copies to the staging ring only what the sockets do
@@ -45,16 +45,17 @@
 //     with the option threads helpers (conn/helper_datapath.go).
 //
 // The server's Poll calls progress of each peer (messages_datapath.go), and that Conn.Receive. Each
-// step moves one cursor of [conn.Receiver]:
+// step moves one cursor of [conn.Receiver], in conn/receiver_datapath.go:
 //
-//  5. begun: readControl gives the record of the message to Conn.takeAnnouncement, and those of
-//     the chunks to expect, which notes what comes on which lane.
+//  5. begun: readControl (conn/control_datapath.go) gives the record of the message to
+//     Conn.takeAnnouncement, and those of the chunks to expect, which notes what comes on which
+//     lane.
 //  6. reserved: receiveChunks reserves pages for the requests, and the driver reads the lanes into
 //     them.
 //  7. launched: launch starts to unpack a complete request to the next slot of the destination
 //     ring. Full requests fill their slots, so a message of several is contiguous.
-//  8. consumed: Refill asks whether a request is unpacked, frees its pages and posts a new receive.
-//     The credit for that leaves with the next send.
+//  8. requests.First: Refill consumes a request once it is unpacked: it frees its pages and posts
+//     a new receive. The credit for that leaves with the next send.
 //  9. read: deliver makes an event of the message once all of it is consumed. The payload lies in
 //     the destination ring until the next Poll.
 //
