@@ -87,8 +87,9 @@ const sizeBits, distanceBits = 3, 6
 
 // The operations as records have them.
 var (
-	OpRead, OpWrite = OpOf(config.OpRead), OpOf(config.OpWrite)
-	OpLookup        = OpOf(config.OpLookup)
+	OpRead   = OpOf(config.OpRead)
+	OpWrite  = OpOf(config.OpWrite)
+	OpLookup = OpOf(config.OpLookup)
 )
 
 // OpOf returns an operation, which has a name of [config.OpNames], as records have it.
