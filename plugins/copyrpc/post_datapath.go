@@ -121,11 +121,15 @@ func (w *worker) countCopy(bytes int) {
 	}
 }
 
-// openBatch returns the open batch.
-func (p *peer) openBatch() batch {
+// openBatch describes the open batch, field by field: the loads that copy a literal from the stack
+// would stall on its stores.
+func (p *peer) openBatch(b *batch) {
 	c := p.cursor
-	return batch{start: c.start, length: uint32(c.next - c.start), span: uint32(c.end() - c.start),
-		count: p.openCount, inPlace: p.inPlace}
+	b.start = c.start
+	b.length = uint32(c.next - c.start)
+	b.span = uint32(c.end() - c.start)
+	b.count = p.openCount
+	b.inPlace = p.inPlace
 }
 
 // startBatch moves the cursor behind the open batch.
@@ -137,7 +141,7 @@ func (p *peer) startBatch() {
 
 // closeBatch queues the open batch for its request.
 func (p *peer) closeBatch() {
-	p.closed[p.closedCount] = p.openBatch()
+	p.openBatch(&p.closed[p.closedCount])
 	p.closedCount++
 	p.startBatch()
 }
@@ -164,7 +168,8 @@ func (w *worker) writeOpen(p *peer) bool {
 		p.sent-p.returned >= uint32(w.settings.batches) || w.settings.readsCredit {
 		return false
 	}
-	b := p.openBatch()
+	var b batch
+	p.openBatch(&b)
 	if b.count != 1 || !w.writeLone(p, &b) {
 		w.prepareBatch(p, &b, &w.requests[0])
 		if n, _ := p.qp.PostSend(w.requests[:1]); n == 0 {
