@@ -72,6 +72,8 @@ func TestFirstScreenInBrowser(t *testing.T) {
 		"time per op / floor", "p50 / round trip", "10 repeats", "41 of 41 cells usable"} {
 		require.Contains(t, text, want)
 	}
+	require.Equal(t, []string{"a and b", "5 loads"}, eval[[]string](b,
+		`[listed(["a", "b"]), listed(Array(5).fill("a load with many options that differ"))]`))
 	require.Equal(t, 41, eval[int](b, `document.querySelectorAll("figure.winners a").length`),
 		"those that kv and kv track=matched have in common are drawn once")
 	require.Equal(t, 7, eval[int](b, `document.querySelectorAll("table.ranking td.quiet a").length`))

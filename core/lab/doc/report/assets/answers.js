@@ -41,7 +41,7 @@ function newestOf(rankings) {
 
 function transportOf(cell) { return report.doc.series[report.doc.cells.series[cell]].transport; }
 
-function listed(names) { return names.length > 3 * rowsInShort ? `${names.length} loads` : names.length < 2 ? names.join("") : names.slice(0, -1).join(", ") + " and " + names.at(-1); }
+function listed(names) { return names.length > 3 && names.join("").length > 150 ? `${names.length} loads` : names.length < 2 ? names.join("") : names.slice(0, -1).join(", ") + " and " + names.at(-1); }
 
 // leads reports whether the first cell of a load has no letter in common with another one.
 function leads(l) { return l.cells[0].group !== "" && l.cells.slice(1).every((c) => c.group !== "" && ![...c.group].some((g) => l.cells[0].group.includes(g))); }
