@@ -29,7 +29,7 @@ build_program() { # CGO PROGRAM
 
 list_of() { plugins_of "$1" | paste -sd, - | sed 's/,/, /g'; } # PROGRAM
 
-build 0 "" bin/transportbench ./cmd/transportbench
+build 0 "$pure_tags" bin/transportbench ./cmd/transportbench
 
 pure=() native=()
 for program in $(programs); do
@@ -40,7 +40,7 @@ done
 for kind in "0 ${pure[*]}" "1 ${native[*]}"; do
 	read -r cgo list <<<"$kind"
 	[ -n "$list" ] || continue
-	tags=
+	tags=$pure_tags
 	[ "$cgo" = 0 ] || tags=$(all_native_tags)
 	read -r -a list <<<"$list"
 	build "$cgo" "$tags" bin/plugins/ "${list[@]/#/./cmd/}" 2>/dev/null ||

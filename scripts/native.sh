@@ -86,12 +86,15 @@ golangci_lint() {
 	GOFLAGS="${GOFLAGS//-trimpath/} -buildvcs=false" go tool -modfile=tools/go.mod golangci-lint run --build-tags "$tags" "$@"
 }
 
+# What is built without cgo has these tags, too: the packages that depend on net and on os/user are then
+# compiled once, for the command, the programs with cgo and the tests.
+pure_tags=netgo,osusergo
+
 # all_native_tags prints the tags of every program, for tools that look at the
-# whole tree. With netgo and osusergo, the packages that depend on net and on
-# os/user are the same as without cgo, and are compiled once for both.
+# whole tree.
 all_native_tags() {
 	local program list
 	list=$(for program in $(programs); do native_tags "$program" | tr , '\n'; done |
 		sed '/^$/d' | sort -u | paste -sd, -)
-	[ -z "$list" ] || echo "netgo,osusergo,$list"
+	[ -z "$list" ] || echo "$pure_tags,$list"
 }
