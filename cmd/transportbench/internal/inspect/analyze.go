@@ -293,7 +293,7 @@ func analyzeCells(a *app.App, s, whole *set.Set, shown state.Shown, whatIf []str
 		c := &s.Cells[i]
 		list[i] = findings.AnalyzedCell{Cell: labels.Of(c.Config), Config: c.Config,
 			Status: c.Status, Reason: c.Reason, Warnings: c.Warnings}
-		list[i].Windows = findings.WindowsOf(shown.Classifier, c)
+		list[i].Windows = shown.Counts(c)
 		list[i].Shown = shown.Windows(c)
 		results, err := s.Results(c)
 		if err != nil {

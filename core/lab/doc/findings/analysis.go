@@ -64,7 +64,7 @@ type AnalyzedCell struct {
 	Analysis *analyze.Analysis `json:"analysis,omitempty"`
 	// Windows counts the windows in each state of the machine if the set shows several. Shown says
 	// which of them the analysis is of, as tables do: "8 near"; it is empty if there are no others.
-	Windows     []StateWindows       `json:"windows,omitempty"`
+	Windows     state.Counts         `json:"windows,omitempty"`
 	Shown       string               `json:"shown,omitempty"`
 	Predictions []analyze.Prediction `json:"predictions,omitempty"`
 }
@@ -84,30 +84,6 @@ func (c AnalyzedCell) MarshalJSON() ([]byte, error) {
 		both.Warnings = append(both.Warnings, named{w, w.Name})
 	}
 	return json.Marshal(both)
-}
-
-// StateWindows counts the windows of a cell in one state of the machine.
-type StateWindows struct {
-	State   string `json:"state"`
-	Windows int    `json:"windows"`
-}
-
-// WindowsOf counts the windows of a cell in each state of the machine. It returns nil if the
-// machine showed one state only.
-func WindowsOf(states state.Classifier, c *set.Cell) (list []StateWindows) {
-	for _, in := range states.Divide(c.Windows) {
-		list = append(list, StateWindows{State: in.State, Windows: len(in.Windows)})
-	}
-	return list
-}
-
-// windows describes the windows of a cell by state: "6 near, 4 far".
-func (c *AnalyzedCell) windows() string {
-	var parts []string
-	for _, in := range c.Windows {
-		parts = append(parts, fmt.Sprintf("%d %s", in.Windows, in.State))
-	}
-	return strings.Join(parts, ", ")
 }
 
 // findings returns those of the analysis, or the cell's failed checks without one.
@@ -164,7 +140,7 @@ func analyzedCell(out *doc.Doc, c *AnalyzedCell, detail bool) {
 	if c.Shown != "" {
 		text := "over " + c.Shown + " windows, as in the tables"
 		if len(c.Windows) > 0 {
-			text += "; by state of the machine: " + c.windows()
+			text += "; by state of the machine: " + c.Windows.String()
 		}
 		out.Paragraph(text)
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"transportbench/core/base/parallel"
-	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/doc/report/cellpage"
 	"transportbench/core/lab/doc/report/replays"
 	"transportbench/core/lab/judge/analyze"
@@ -196,7 +195,7 @@ func (b *builder) details(ctx context.Context) error {
 				Cell: b.cells[cell], Number: cell, Look: b.look(cell), Last: cell == n-1,
 				Label: c.Names[cell], SeriesName: b.doc.Series[c.Series[cell]].Name,
 				Shown: b.shown[cell], Windows: c.Windows[cell], States: c.States[cell],
-				Counts:      findings.WindowsOf(b.choices[at].Classifier, b.cells[cell]),
+				Counts:      b.choices[at].Counts(b.cells[cell]),
 				Environment: c.Environment[cell], Metrics: metrics, Predictions: predictions,
 			}, &d))
 			b.overviews[cell] = d.Overview

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/judge/compare"
@@ -27,7 +26,7 @@ func writeStates(out *doc.Doc, closed []*set.Cell, loads loads, states state.Cla
 		for _, name := range states.Names() {
 			row = append(row, inState(rates, name), inState(times, name), inState(ratios, name))
 		}
-		t.Row(append(row, windowsByState(states.Divide(c.Windows)))...)
+		t.Row(append(row, states.Counts(c))...)
 	}
 	if len(t.Rows) > 0 {
 		out.Line("states are from the core distances around each window; x floor: p50/floor or " +
@@ -51,7 +50,7 @@ func writeOpenStates(out *doc.Doc, open, closed []*set.Cell, loads loads, states
 			row = append(row, shareOfCapacity(closed, c, states, name))
 			row = append(row, poolInState(pools[c], name)...)
 		}
-		t.Row(append(row, windowsByState(states.Divide(c.Windows)))...)
+		t.Row(append(row, states.Counts(c))...)
 	}
 	if len(t.Rows) > 0 {
 		out.Line("open loops: response times of all windows in that state together,\n" +
@@ -93,15 +92,6 @@ func statesTable(states state.Classifier, columns ...string) *doc.Table {
 		}
 	}
 	return doc.NewTable(append(headers, "windows")...).Drop(fewer...)
-}
-
-// windowsByState counts windows: "9 near, 1 far".
-func windowsByState(divided []state.InState) string {
-	var counts []string
-	for _, in := range divided {
-		counts = append(counts, fmt.Sprintf("%d %s", len(in.Windows), in.State))
-	}
-	return strings.Join(counts, ", ")
 }
 
 // shownCells returns each cell with the windows that the tables show.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"transportbench/core/lab/judge/check"
 	"transportbench/core/lab/store/result"
@@ -150,6 +151,32 @@ func (s Classifier) Divide(windows []set.Window) []InState {
 		}
 	}
 	return list
+}
+
+// Counts are the windows of a cell in each state of the machine, as [Classifier.Divide] has them.
+type Counts []Count
+
+// Count counts the windows in one state.
+type Count struct {
+	State   string `json:"state"`
+	Windows int    `json:"windows"`
+}
+
+// Counts counts the windows of a cell in each state.
+func (s Classifier) Counts(c *set.Cell) (list Counts) {
+	for _, in := range s.Divide(c.Windows) {
+		list = append(list, Count{in.State, len(in.Windows)})
+	}
+	return list
+}
+
+// String lists the states: "9 near, 1 far".
+func (list Counts) String() string {
+	var parts []string
+	for _, in := range list {
+		parts = append(parts, fmt.Sprintf("%d %s", in.Windows, in.State))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // Within returns a cell with only its windows in a state, which judge its floor, or itself without

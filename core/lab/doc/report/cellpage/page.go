@@ -14,6 +14,7 @@ import (
 	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/doc/tables"
 	"transportbench/core/lab/judge/analyze"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -30,7 +31,7 @@ type Cell struct {
 	Windows string
 	// States are the figures in each state of the machine, and Counts its windows in each.
 	States      string
-	Counts      []findings.StateWindows
+	Counts      state.Counts
 	Environment int // index of the machine's table, or -1
 	Metrics     []result.Definition
 	Predictions []analyze.Prediction
