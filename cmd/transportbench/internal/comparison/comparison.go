@@ -310,10 +310,15 @@ func (c *Flags) verdictOf(r *compare.Report, thresholds bool) error {
 		if s := r.Seen; s.None == 0 {
 			weakest = "needs " + format.Share(s.Largest)
 		}
+		remedy := fmt.Sprintf("measure with --repeats %d, or compare fewer metrics and cells",
+			max(repeatsForSmall, 2*r.OldSide.MinRepeats))
+		if c.required <= r.Floor {
+			remedy = fmt.Sprintf("no change within the minimum effect of %s counts; --floor sets "+
+				"another", format.Share(r.Floor))
+		}
 		return app.Exitf(app.ExitTooLittle, "%d of %d tests could not have found a change of %s "+
-			"(--require-power); the weakest, %s %s, %s; measure with --repeats %d, or compare "+
-			"fewer metrics and cells", n, r.Seen.Tests, format.Share(c.required), r.Seen.Cell,
-			r.Seen.Metric, weakest, max(repeatsForSmall, 2*r.OldSide.MinRepeats))
+			"(--require-power); the weakest, %s %s, %s; %s", n, r.Seen.Tests,
+			format.Share(c.required), r.Seen.Cell, r.Seen.Metric, weakest, remedy)
 	}
 	return nil
 }

@@ -167,6 +167,9 @@ func TestDiffExitCodes(t *testing.T) {
 		{"too little power", []string{noisy, noisy, "--require-power", "5%"}, app.ExitTooLittle,
 			"2 of 2 tests could not have found a change of 5% (--require-power); the weakest, " +
 				"shm in_flight="},
+		{"power within the minimum effect",
+			[]string{old, old, "--require-power", "5%", "--floor", "10%"}, app.ExitTooLittle,
+			"no change within the minimum effect of 10% counts; --floor sets another"},
 		{"a regression before too little power", []string{old, slower, "--require-power", "0.1%"},
 			app.ExitRegression, "WORSE"},
 		{"too little power of thresholds", []string{noisy, noisy, "--fail-on", "throughput<-3%",
