@@ -98,11 +98,11 @@ var schema = append([]transport.Option{
 	},
 	{
 		Name: "send-window", Type: transport.TypeInt, Default: "12",
-		Help: "requests sent and not acknowledged, 1 to 16",
+		Help: "requests cut from the stream and not freed, 1 to 16",
 	},
 	{
 		Name: "receive-window", Type: transport.TypeInt, Default: "16",
-		Help: "requests announced and not consumed, 1 to 16",
+		Help: "receives posted and not consumed, 1 to 16",
 	},
 	{
 		Name: "sockets", Type: transport.TypeInt, Default: "1", Min: 1, Max: maxSockets,
@@ -229,8 +229,9 @@ func resolve(cfg transport.Config) (*settings, error) {
 	// A message is posted whole or not at all, so there must be room for the largest one
 	// beside another that is being sent.
 	s.staging = pow2.Ceil(max(s.sendWindow*s.request, 2*s.payload, doublemap.Unit))
-	// One message that is being assembled, those that the last Poll handed out, and a
-	// window of requests to come, rounded up to doublemap.Unit bytes.
+	// One message that is being assembled, those that the last Poll handed out, and a window of
+	// requests to come, rounded up to 16 slots: a request is whole pages, so doublemap.Unit
+	// divides the ring.
 	const unit = doublemap.Unit / pageSize
 	s.slots = ((s.payload+s.request-1)/s.request + 2*requests + unit) &^ (unit - 1)
 	if s.memory.OnGPU() {
@@ -391,9 +392,9 @@ func lockable() (limit uint64, unlimited bool) {
 	return r.Cur, false
 }
 
-// conn returns the configuration of connections. messages is how many the peer may announce before
-// they are delivered; 0 for a connection that carries none.
-func (s *settings) conn(messages int) *conn.Config {
+// connConfig returns the configuration of connections. messages is how many the peer may announce
+// before they are delivered; 0 for a connection that carries none.
+func (s *settings) connConfig(messages int) *conn.Config {
 	c := &conn.Config{
 		Chunk: s.chunk, Request: s.request, Lanes: s.sockets, Threads: s.threads,
 		LeastLoaded: s.leastLoaded, SendWindow: s.sendWindow, ReceiveWindow: s.receiveWindow,

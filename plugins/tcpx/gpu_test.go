@@ -426,7 +426,7 @@ func TestStreamOnGPU(t *testing.T) {
 						"sockets": "2"}))
 				require.NoError(t, err)
 				var unpacker *bounce.Slots // of the receiver, in the end
-				a, b, err := conn.NewSides(s.conn(0), &s.sock, false, 64*s.request,
+				a, b, err := conn.NewSides(s.connConfig(0), &s.sock, false, 64*s.request,
 					func() (memory bounce.Allocator, _ *bounce.Slots, err error) {
 						memory, unpacker, err = s.memory.Open()
 						return memory, unpacker, err

@@ -113,7 +113,7 @@ const footprint = 64 << 20
 
 // newSides makes two sides of a transfer, of which the second has a destination of that many bytes.
 func newSides(s *settings, destination int) (a, b *conn.Side, err error) {
-	return conn.NewSides(s.conn(0), &s.sock, s.zeroCopyTo(s.sock.Address), destination,
+	return conn.NewSides(s.connConfig(0), &s.sock, s.zeroCopyTo(s.sock.Address), destination,
 		s.memory.Open)
 }
 

@@ -66,7 +66,7 @@ type peer struct {
 }
 
 func newWorker(s *settings, index int) (*worker, error) {
-	w := &worker{settings: s, config: s.conn(2 * s.inFlight), epoll: -1,
+	w := &worker{settings: s, config: s.connConfig(2 * s.inFlight), epoll: -1,
 		notifier: sock.Notifier{FD: -1},
 		ready:    make([]unix.EpollEvent, s.peers+2), lost: control.NewLostPeers(s.peers),
 		dirty: make([]*peer, 0, s.peers), failures: make([]error, 0, s.peers),

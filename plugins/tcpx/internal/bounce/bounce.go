@@ -89,10 +89,10 @@ type Fetcher interface {
 	Fetch(source uint32, size int) error
 }
 
-// Preallocator is an [Allocator] that can choose the pages before the bytes arrive.
-// Preallocate appends the fragments of a chunk of size bytes, one page each.
-type Preallocator interface {
-	Preallocate(size int, to []Fragment) []Fragment
+// PageTaker is an [Allocator] whose pages can be taken before the bytes arrive. TakePages appends
+// the fragments of size bytes, one page each.
+type PageTaker interface {
+	TakePages(size int, to []Fragment) []Fragment
 }
 
 // Reader is an [Unpacker] to device memory. Read copies part of a buffer back, after

@@ -19,8 +19,8 @@ type Pages struct {
 }
 
 var (
-	_ Allocator    = (*Pages)(nil)
-	_ Preallocator = (*Pages)(nil)
+	_ Allocator = (*Pages)(nil)
+	_ PageTaker = (*Pages)(nil)
 )
 
 // NewPages makes the bounce memory of a worker. peers is the number of its connections, and request

@@ -28,11 +28,11 @@ func (p *Pages) Receive(fd, want int, last Fragment, more []Fragment) (grown uin
 		return 0, 0, err
 	}
 	grown = uint32(min(n, rest))
-	return grown, len(p.Preallocate(n-int(grown), more[:0])), nil
+	return grown, len(p.TakePages(n-int(grown), more[:0])), nil
 }
 
-// Preallocate implements [Preallocator].
-func (p *Pages) Preallocate(size int, to []Fragment) []Fragment {
+// TakePages implements [PageTaker].
+func (p *Pages) TakePages(size int, to []Fragment) []Fragment {
 	for ; size > 0; size -= PageSize {
 		page := p.free[len(p.free)-1]
 		p.free = p.free[:len(p.free)-1]

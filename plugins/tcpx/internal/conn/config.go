@@ -28,8 +28,8 @@ type Config struct {
 	Threads int // helpers that serve the lanes; with 0 the polling thread does
 	// a chunk goes to the lane with the fewest bytes to send, else to the one that was given fewest
 	LeastLoaded   bool
-	SendWindow    int  // requests sent and not acknowledged, at most Requests
-	ReceiveWindow int  // requests announced and not consumed, at most Requests
+	SendWindow    int  // requests cut and not freed, at most Requests
+	ReceiveWindow int  // receives posted and not consumed, at most Requests
 	Unpack        bool // false leaves the bytes in bounce memory
 
 	Inline   int // bytes of the largest message that the peer may send on the control socket

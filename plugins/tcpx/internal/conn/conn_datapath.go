@@ -50,16 +50,16 @@ func (c *Conn) Receive() error {
 // several microseconds a chunk. Other records leave with a Flush or with their chunks.
 func (c *Conn) MayHoldCredits() bool {
 	held := c.control.pending() / recordSize
-	return held < c.config.ReceiveWindow/4 && c.In.underWay() && !c.control.full
+	return held < c.config.ReceiveWindow/4 && c.In.hasBegun() && !c.control.full
 }
 
-// inspectEvery is how many polls pass between two looks at lanes that expect nothing.
-const inspectEvery = 256
+// peekEvery is how many polls pass between two looks at lanes that expect nothing.
+const peekEvery = 256
 
-// FinishPoll books where time went since the last poll. Every inspectEvery polls it looks for lanes
+// FinishPoll books where time went since the last poll. Every peekEvery polls it looks for lanes
 // that were closed while nothing was expected of them.
 func (c *Conn) FinishPoll() error {
-	if c.polls++; c.polls%inspectEvery == 0 {
+	if c.polls++; c.polls%peekEvery == 0 {
 		for i := range c.lanes {
 			if l := &c.lanes[i]; l.expected.Empty() {
 				c.counters.Calls[sock.Others]++
@@ -77,7 +77,7 @@ func (c *Conn) FinishPoll() error {
 // nothing until the peer sends something. Sends that only wait to be acknowledged are freed when
 // their memory is needed.
 func (c *Conn) Idle() bool {
-	return c.Err == nil && c.messages.announced.Empty() && !c.In.underWay() && c.Out.idle() &&
+	return c.Err == nil && c.messages.announced.Empty() && !c.In.hasBegun() && c.Out.idle() &&
 		c.control.pending() == 0 && c.In.requests.Len() >= c.config.ReceiveWindow
 }
 

@@ -45,7 +45,7 @@ func requireAllPages(tb testing.TB, memory bounce.Allocator, request int) {
 	require.False(tb, p.Reserve(pages+1, false))
 	require.True(tb, p.Reserve(pages, false), "pages are still reserved")
 	seen := map[uint32]bool{}
-	for _, f := range p.Preallocate(pages*pageSize, nil) {
+	for _, f := range p.TakePages(pages*pageSize, nil) {
 		seen[f.Token] = true
 	}
 	require.Len(tb, seen, pages, "free pages")
@@ -219,7 +219,7 @@ func TestNothingIsSentWithoutCredit(t *testing.T) {
 		require.NoError(t, b.Progress())
 	}
 	require.Zero(t, a.Counters.SentBytes)
-	require.Zero(t, a.Out.credits.First())
+	require.Zero(t, a.Out.chunked())
 	require.Positive(t, a.Counters.time[reasonCredit], "time that waited for credit")
 	require.NoError(t, b.In.PostReceive(b.Destination.Slice(0, 1000), 1))
 	eventually(t, "the bytes", func() bool {
@@ -357,7 +357,7 @@ func TestStripingOfShortChunks(t *testing.T) {
 func TestLeastLoaded(t *testing.T) {
 	a, _ := pair(t, map[string]string{"chunk": "4KiB", "request": "64KiB", "sockets": "2",
 		"striping": "least-loaded"}, 1<<20)
-	a.lanes[0].assigned = 1 << 20
+	a.lanes[0].given = 1 << 20
 	require.Equal(t, 1, a.Out.chooseLane())
 	fill := func(l *lane) {
 		for l.tasks.Len() < laneTasks {

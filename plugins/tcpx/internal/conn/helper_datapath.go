@@ -135,7 +135,7 @@ func (d *helpers) receive() error {
 			}
 			r := in.requests.At(t.number)
 			have := len(r.fragments)
-			r.fragments = in.memory.(bounce.Preallocator).Preallocate(t.left, r.fragments)
+			r.fragments = in.memory.(bounce.PageTaker).TakePages(t.left, r.fragments)
 			pages := r.fragments[have:]
 			for k := range pages {
 				pages[k].Destination = uint32(t.end - t.left + k*pageSize)

@@ -148,7 +148,7 @@ func TestAcknowledgedBehindHelpers(t *testing.T) {
 		return n == 0 && sock.Unacknowledged(l.FD) > 2000
 	})
 	r := &sendRequest{}
-	r.marks[0].assigned, l.sent = 1000, 1000
+	r.marks[0].upTo, l.sent = 1000, 1000
 	require.False(t, a.Out.acknowledged(r, 0))
 	eventually(t, "all to be acknowledged", func() bool {
 		_, err := sock.ReceiveBytes(b.lanes[0].FD, more)

@@ -17,7 +17,7 @@ type lane struct {
 	tasks    queue.Queue[sendTask] // up to laneTasks
 	expected queue.Queue[receiveTask]
 	// bytes since the beginning: those of all tasks that it was given, and what is booked
-	assigned, sent, received uint64
+	given, sent, received uint64
 }
 
 // sendTask is a chunk that a lane is to send.

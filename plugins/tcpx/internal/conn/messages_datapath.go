@@ -77,7 +77,7 @@ func (c *Conn) PostMessage(kind Kind, number uint32, payload []byte) bool {
 // Announce announces a message of size bytes that the stream is to carry next, if there is room for
 // all of it.
 func (c *Conn) Announce(kind Kind, number uint32, size int) bool {
-	if !c.Out.hasRoom(uint64(size)) || c.control.room() < roomForChunks+recordSize {
+	if !c.Out.makeRoom(uint64(size)) || c.control.room() < roomForChunks+recordSize {
 		return false
 	}
 	c.control.put(record{kind: uint8(kind), size: uint32(size), offset: number,
@@ -112,8 +112,8 @@ func (c *Conn) Next() (kind Kind, number uint32, size int, ok bool) {
 	return Kind(r.kind), r.offset, int(r.size), true
 }
 
-// arrived reports whether the oldest announced message has arrived.
-func (c *Conn) arrived() (bool, error) {
+// nextArrived reports whether the oldest announced message has arrived.
+func (c *Conn) nextArrived() (bool, error) {
 	r := c.messages.announced.Head()
 	if r.inline() {
 		return true, nil
@@ -126,7 +126,7 @@ func (c *Conn) canDeliver() bool {
 	if c.messages.announced.Empty() {
 		return false
 	}
-	arrived, err := c.arrived()
+	arrived, err := c.nextArrived()
 	return arrived || err != nil
 }
 

@@ -10,27 +10,29 @@ import (
 // next slot of a destination ring. A full request fills its slot.
 //
 // A receive is room for one request. Posting it gives the peer a credit to send that request.
-// Number n has index n%16 on the wire. Receives take these steps in the order of their numbers, and
-// each number is that of the first receive that has not taken the step:
+// Number n has index n%16 on the wire. Receives take these steps in the order of their numbers,
+// from the last line of the table up. Each cursor is the number of the first receive that has not
+// taken the step, so
+// requests.First() <= launched <= reserved <= begun <= requests.Last():
 //
-//	requests.Last()   posted: the peer has a credit for it
-//	begun             the peer has announced its first chunk
-//	reserved          it has bounce pages, into which its bytes may come
-//	launched          all bytes have come, and the unpacker has it
 //	requests.First()  consumed: it is unpacked, and its pages are given back
-//
-// So requests.First() <= launched <= reserved <= begun <= requests.Last().
+//	launched          all bytes have come, and the unpacker has it
+//	reserved          it has bounce pages, into which its bytes may come
+//	begun             the peer has announced its first chunk
+//	requests.Last()   posted: the peer has a credit for it
 type Receiver struct {
 	requests                  queue.Queue[receiveRequest]
 	launched, reserved, begun uint64
 	pages                     int // bounce pages that the requests have
 
-	// A position counts the bytes of the stream as if each receive were full.
+	// A position counts the bytes of the stream as if each receive were full. Deliver moves read,
+	// and the next Poll moves released there, so
+	// released <= read <= requests.First() * Config.Request.
 	destination bounce.Buffer // a ring that is mapped twice in a row
 	sizes       []int         // of consumed receives, by number modulo the slots; none in a [Side]
 	read        uint64        // position of the next message
 	released    uint64        // position before which the ring may be overwritten
-	first       uint64        // position that is at the start of the ring
+	ringStart   uint64        // position that is at the start of the ring
 
 	conn     *Conn
 	memory   bounce.Allocator
@@ -44,7 +46,7 @@ type receiveRequest struct {
 	to        bounce.Buffer
 	total     int // as the sender announced it
 	announced int // bytes in announced chunks
-	arrived   int
+	received  int // bytes
 	pages     int // of bounce memory
 	slot      int // of the unpacker; -1 if none is in use
 
@@ -71,8 +73,8 @@ func newReceiver(c *Conn, memory bounce.Allocator, unpacker *bounce.Slots) Recei
 	return r
 }
 
-// underWay reports whether a receive has begun and is not consumed.
-func (r *Receiver) underWay() bool { return r.begun != r.requests.First() }
+// hasBegun reports whether a receive has begun and is not consumed.
+func (r *Receiver) hasBegun() bool { return r.begun != r.requests.First() }
 
 // pending returns how many receives are being unpacked, or are unpacked and not consumed.
 func (r *Receiver) pending() uint64 { return r.launched - r.requests.First() }
@@ -86,7 +88,7 @@ func (r *Receiver) complete() bool {
 		return false
 	}
 	q := r.requests.At(r.launched)
-	return q.arrived == q.total
+	return q.received == q.total
 }
 
 // Posted returns how many receives were posted.
@@ -106,8 +108,8 @@ func (r *Receiver) PostReceive(to bounce.Buffer, tag uint64) error {
 	case to.Size > c.config.Request:
 		return ErrRequestSize
 	case c.control.room() < recordSize+roomForLast:
-		// An honest peer leaves room for a ring of credits. This one makes receives complete and
-		// never reads the control socket.
+		// Messages and chunks leave room for 16 credits in this side's output buffer. So the peer
+		// completes receives and never reads the control socket.
 		return c.failWith(ErrProtocol)
 	}
 	number := r.requests.Last()
@@ -126,7 +128,7 @@ func (r *Receiver) expect(k *record) error {
 	c := r.conn
 	number := r.begun
 	// The chunk belongs to the last receive that has begun, until all of it is announced.
-	if r.underWay() {
+	if r.hasBegun() {
 		if last := r.requests.At(number - 1); last.announced < last.total {
 			number--
 		}
@@ -175,7 +177,7 @@ func (r *Receiver) receiveChunks() error {
 		r.pages += pages
 		r.reserved++
 	}
-	if err := r.conn.driver.receive(); err != nil || !r.underWay() {
+	if err := r.conn.driver.receive(); err != nil || !r.hasBegun() {
 		return err
 	}
 	if err := r.launch(); err != nil {
@@ -190,8 +192,8 @@ func (r *Receiver) bookReceived(l *lane, n int) {
 	q := r.requests.At(t.number)
 	r.conn.counters.ReceivedBytes += uint64(n)
 	l.received += uint64(n)
-	q.arrived += n
-	if q.arrived == q.total {
+	q.received += n
+	if q.received == q.total {
 		q.arrivedAt = clock.Now()
 	}
 	if t.left -= n; t.left == 0 {
@@ -311,7 +313,7 @@ func (r *Receiver) Free() error { return r.unpacker.Free(r.destination) }
 func (r *Receiver) at(position uint64, size int) bounce.Buffer {
 	request := uint64(r.conn.config.Request)
 	ring := request * uint64(len(r.sizes))
-	return r.destination.Slice(int((position-r.first)%ring), size)
+	return r.destination.Slice(int((position-r.ringStart)%ring), size)
 }
 
 // place returns the memory for the next receive to be unpacked. If the ring is the host's and holds
@@ -320,7 +322,7 @@ func (r *Receiver) at(position uint64, size int) bounce.Buffer {
 func (r *Receiver) place(size int) bounce.Buffer {
 	position := r.launched * uint64(r.conn.config.Request)
 	if r.destination.Host != nil && r.released == position {
-		r.first = position
+		r.ringStart = position
 	}
 	return r.at(position, size)
 }

@@ -10,9 +10,8 @@ const (
 	// recordChunk: size bytes of request index follow on a lane, from offset on. The
 	// request has total bytes and this tag.
 	recordChunk
-	// recordCall and recordReply: a message of size bytes is next in the stream. offset
-	// is the call's number, and tag counts messages. If total is size and not 0, the message is
-	// inline: it follows the record, and is not in the stream.
+	// recordCall and recordReply: a message of size bytes is next in the stream. If total is size
+	// and not 0, the message is inline: it follows the record, and is not in the stream.
 	recordCall
 	recordReply
 	// recordRefusal: the sender of the record ends the connection for the reason in index.
@@ -30,6 +29,15 @@ const (
 // record is one control record. On the wire it has recordSize bytes, little-endian:
 //
 //	kind u8 | lane u8 | index u16 | size u32 | offset u32 | total u32 | tag u64
+//
+// The fields by kind, which are 0 if the table is empty there:
+//
+//	kind         lane     index          size       offset          total      tag
+//	credit                of receive     allowed                               of receive
+//	chunk        carries  of request     of chunk   in the request  of request of request
+//	call, reply                          of message call's number   see above  counts messages
+//	refusal               the reason
+//	farewell
 type record struct {
 	kind   uint8
 	lane   uint8

@@ -17,7 +17,13 @@ import (
 //	end       the stream ends here
 //	cut       everything before is in requests
 //	assigned  everything before is in chunks, which are assigned to lanes
-//	acked()   the peer has everything before
+//	acked()   everything before is freed: the peer has it
+//
+// Requests are numbered from 0. requests.First() <= chunked() <= requests.Last():
+//
+//	requests.Last()   posted, so cut from the stream
+//	chunked()         all of it is in chunks, and its credit is used
+//	requests.First()  freed
 //
 // The staging ring holds what is from acked to end, except for what was sent straight from the
 // caller's memory or a device's.
@@ -56,8 +62,8 @@ type sendRequest struct {
 
 // laneMark is how far a lane must be acknowledged for a request to be.
 type laneMark struct {
-	assigned uint64 // bytes; 0 if the lane has no part of the request
-	notices  uint32
+	upTo    uint64 // bytes; 0 if the lane has no part of the request
+	notices uint32
 }
 
 // credit is a receive that the peer has posted.
@@ -109,8 +115,12 @@ func (s *Sender) UnderWay() int { return s.requests.Len() }
 // Posted returns how many requests were posted.
 func (s *Sender) Posted() uint64 { return s.requests.Last() }
 
+// chunked returns the number of the first request that is not all in chunks: each request pops its
+// credit when it is.
+func (s *Sender) chunked() uint64 { return s.credits.First() }
+
 // unchunked returns how many requests are not all in chunks yet.
-func (s *Sender) unchunked() int { return int(s.requests.Last() - s.credits.First()) }
+func (s *Sender) unchunked() int { return int(s.requests.Last() - s.chunked()) }
 
 // addCredit takes a credit of the peer. The peer uses an index of its ring again only after it has
 // consumed what came for it before.
@@ -153,7 +163,7 @@ func (s *Sender) sendChunks() error {
 func (s *Sender) assignChunks() (assigned bool, err error) {
 	c := s.conn
 	for !s.credits.Empty() && s.unchunked() > 0 {
-		number := s.credits.First()
+		number := s.chunked()
 		r, credit := s.requests.At(number), s.credits.Head()
 		switch {
 		case r.tag != credit.tag:
@@ -195,7 +205,7 @@ func (s *Sender) chooseLane() int {
 	best, fewest := -1, uint64(0)
 	for i := range s.conn.lanes {
 		l := &s.conn.lanes[i]
-		bytes := l.assigned
+		bytes := l.given
 		if s.conn.config.LeastLoaded {
 			bytes -= l.sent
 		}
@@ -209,8 +219,8 @@ func (s *Sender) chooseLane() int {
 // assign makes the next size bytes of a request a task of a lane.
 func (s *Sender) assign(to int, r *sendRequest, size int) {
 	l := &s.conn.lanes[to]
-	l.assigned += uint64(size)
-	r.marks[to].assigned = l.assigned
+	l.given += uint64(size)
+	r.marks[to].upTo = l.given
 	s.assigned += uint64(size)
 	*l.tasks.Push() = sendTask{request: r, end: s.assigned, left: size}
 	s.conn.counters.Chunks++
@@ -257,7 +267,7 @@ func (s *Sender) FreeAll() {
 // returns false if there is none.
 func (s *Sender) freeOldest() bool {
 	number := s.requests.First()
-	if number == s.credits.First() { // not all of it is in chunks, or there is none
+	if number == s.chunked() { // not all of it is in chunks, or there is none
 		return false
 	}
 	r := s.requests.Head()
@@ -282,21 +292,21 @@ func (s *Sender) acknowledged(r *sendRequest, number uint64) bool {
 	consumed := s.credits.Last() > number+s.peerWindow
 	for i := range c.lanes {
 		l, mark := &c.lanes[i], &r.marks[i]
-		if l.sent < mark.assigned {
+		if l.sent < mark.upTo {
 			return false
 		}
-		if c.zeroCopy && mark.assigned > 0 && int32(mark.notices-l.Notices) > 0 {
+		if c.zeroCopy && mark.upTo > 0 && int32(mark.notices-l.Notices) > 0 {
 			if c.driver.readNotices(l); int32(mark.notices-l.Notices) > 0 {
 				return false
 			}
 		}
-		if consumed || mark.assigned == 0 {
+		if consumed || mark.upTo == 0 {
 			continue
 		}
 		c.counters.Calls[sock.Others]++
 		// Signed: a helper may have sent bytes that are not booked yet, so more can be
 		// unacknowledged than was ever booked as sent.
-		if int64(l.sent)-int64(sock.Unacknowledged(l.FD)) < int64(mark.assigned) {
+		if int64(l.sent)-int64(sock.Unacknowledged(l.FD)) < int64(mark.upTo) {
 			return false
 		}
 	}

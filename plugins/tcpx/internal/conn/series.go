@@ -53,7 +53,7 @@ func (t *timeSeries) read(dst []transport.Series) []transport.Series {
 	add("busy", "share of the time in which a connection had anything under way; the shares "+
 		"below are of this", "",
 		func(p *timeBreakdown) float64 { return float64(p[busyTime]) / whole })
-	add("send_window", "mean of requests sent and not acknowledged", "", perBusy(sendOccupancy))
+	add("send_window", "mean of requests cut and not freed", "", perBusy(sendOccupancy))
 	add("flight_window", "mean of receives in flight", "", perBusy(flightOccupancy))
 	add("pending_window", "mean of receives being unpacked", "", perBusy(pendingOccupancy))
 	for i := firstReason; i < breakdownCount; i++ {

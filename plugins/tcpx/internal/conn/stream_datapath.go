@@ -29,11 +29,11 @@ func (s *Sender) acked() uint64 {
 	return s.requests.Head().at
 }
 
-// hasRoom reports whether the staging ring has room for size bytes. It frees the requests that
-// credits prove consumed, and asks TCP about the others only when the ring is half full.
-// When the ring is empty, the stream starts again at its beginning, which is still in the caches;
-// the ring is larger than they are.
-func (s *Sender) hasRoom(size uint64) bool {
+// makeRoom makes room for size bytes in the staging ring and reports whether there is enough. It
+// frees the requests that credits prove consumed, and asks TCP about the others only when the ring
+// is half full. If all requests are freed, it sets the cursors to 0: the beginning of the ring is
+// still in the caches, which are smaller than the ring.
+func (s *Sender) makeRoom(size uint64) bool {
 	for s.credits.Last() > s.requests.First()+s.peerWindow && s.freeOldest() {
 	}
 	if s.acked() == s.end {
@@ -72,8 +72,8 @@ func (s *Sender) Write(payload []byte) {
 	c.counters.Direct += c.counters.SentBytes - before
 }
 
-// Copy is Write for the beginning of a message, which must not leave alone: it copies to the
-// staging ring and sends nothing.
+// Copy appends a payload as Write does, but copies it to the staging ring and sends nothing. It is
+// for the beginning of a message, which must not leave alone.
 func (s *Sender) Copy(payload []byte) {
 	s.lent = payload
 	s.end += uint64(len(payload))
@@ -131,7 +131,8 @@ func (s *Sender) cutRequests() error {
 // CanReply reports whether a reply of size bytes can leave with the next Send. A call may wait for
 // the window or for credits, because its caller polls for the response. A reply may not, because
 // the thread that sends it may never poll again. If it is larger than a window, CanReply accepts it
-// when nothing else is under way, and the sender must poll.
+// when nothing else is under way, and the sender must poll. CanReply itself may send bytes of the
+// lanes and free requests, to make room.
 func (s *Sender) CanReply(size int) bool {
 	c, config := s.conn, s.conn.config
 	if size <= c.messages.maxInline {

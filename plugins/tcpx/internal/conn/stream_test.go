@@ -156,7 +156,7 @@ func TestRingsBeginAgain(t *testing.T) {
 		in.destination.Size = 2 * 4 * request
 		arrive := func(size int) (slot int) {
 			in.place(size)
-			slot = int(in.launched-in.first/request) % 4
+			slot = int(in.launched-in.ringStart/request) % 4
 			in.sizes[in.launched%4] = size
 			in.launched++
 			in.requests.Push()
@@ -180,12 +180,12 @@ func TestRingsBeginAgain(t *testing.T) {
 	}
 	s := Sender{staging: make([]byte, 2*1000), requests: queue.New[sendRequest](Requests)}
 	for range 3 {
-		require.True(t, s.hasRoom(600))
+		require.True(t, s.makeRoom(600))
 		require.Zero(t, s.Offset(s.end), "the ring is empty")
 		s.end += 600
-		require.True(t, s.hasRoom(400))
+		require.True(t, s.makeRoom(400))
 		require.EqualValues(t, 600, s.Offset(s.end), "behind 600 bytes")
-		require.False(t, s.hasRoom(401))
+		require.False(t, s.makeRoom(401))
 		s.cut = s.end
 	}
 }
