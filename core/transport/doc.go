@@ -1,6 +1,6 @@
 // Package transport defines the interface between the measured runtime and a transport, which
-// carries its messages. It imports only the standard library, so that a transport outside this
-// repository depends on nothing else.
+// carries its messages. It imports only the standard library. The program of a plugin also links
+// the runtime, and with it the modules that the runtime needs.
 //
 // A [Driver] opens a [Transport], one for each rank. The Transport makes a [Worker] for each
 // polling thread. The measured loop calls three methods of a Worker, [Worker.Post], [Worker.Flush]

@@ -26,7 +26,7 @@ import (
 type Reference struct {
 	// the program, found in $PATH
 	Tool string `json:"tool" bound:">=1,<=256"`
-	// Debian's package that has it
+	// Debian's package that has it, which users are told to install
 	Package string `json:"package" bound:">=1,<=256"`
 	// command line that prints the version
 	Version []string `json:"version" bound:">=1,<=16,each>=1,each<=256"`
