@@ -225,9 +225,15 @@ func (e *measurements) processor() (Breakdown, bool) {
 		{Name: "clients", Mean: clientBusy - harness,
 			Help: "the rest of the clients' iterations that found work"},
 		{Name: "daemons", Mean: daemonBusy, Help: "the daemons' iterations that found work"},
-		{Name: "spinning", Mean: client + daemon - clientBusy - daemonBusy,
-			Help: "iterations of both that found nothing"},
+		{Name: "client spinning", Mean: client - clientBusy,
+			Help: "the clients' iterations that found nothing"},
+		{Name: "daemon spinning", Mean: daemon - daemonBusy,
+			Help: "the daemons' iterations that found nothing"},
 		{Name: "helpers", Mean: helpers, Help: "other threads of the processes"},
+	}
+	if e.cfg.Scheduled() {
+		b.Note = "a client of an open loop spins until its next operation is due, which is the " +
+			"load generator's time and not the transport's"
 	}
 	return finish(b, "the rest"), true
 }

@@ -153,10 +153,13 @@ func TestHarnessLimitIsOfTheSameWindow(t *testing.T) {
 
 func TestProcessorTime(t *testing.T) {
 	require.Nil(t, analysed(t, nil).Processor)
-	a := analysed(t, func(r *result.Result) {
+	busy := func(r *result.Result) {
 		each(r, func(d *record.DaemonReport, c *record.ClientReport) {
 			d.BusyNS, c.BusyNS = 6e8, 4e8
 		})
+	}
+	a := analysed(t, func(r *result.Result) {
+		busy(r)
 		for i := range r.Repeats {
 			r.Repeats[i].Ranks[0].Process.CPUNS = 1_500_000_000 // half a second of it in helpers
 			r.Repeats[i].Ranks[1].Process.CPUNS = 1_000_000_000
@@ -176,7 +179,12 @@ func TestProcessorTime(t *testing.T) {
 	}
 	near(t, 2500, a.Breakdowns[i].Whole)
 	require.Equal(t, map[string]float64{"benchmark overhead": 100, "clients": 300, "daemons": 600,
-		"spinning": 1000, "helpers": 500, Unexplained: 0}, parts)
+		"client spinning": 600, "daemon spinning": 400, "helpers": 500, Unexplained: 0}, parts)
+	require.Empty(t, a.Breakdowns[i].Note)
+
+	open := analysed(t, func(r *result.Result) { busy(r); r.Config.Rate = 1e6 })
+	i = slices.IndexFunc(open.Breakdowns, func(b Breakdown) bool { return b.Name == processorName })
+	require.Contains(t, open.Breakdowns[i].Note, "spins until its next operation is due")
 }
 
 func TestStalls(t *testing.T) {

@@ -21,7 +21,8 @@ func (e *measurements) limit(s utilization) *Limit {
 	var limits []float64
 	for _, w := range e.windows {
 		lowest := 0.0
-		for _, b := range w.bounds(utilizationOf(w.totals, timedIterations(&w.repeats[0]))) {
+		for _, b := range w.bounds(utilizationOf(w.totals, timedIterations(&w.repeats[0]),
+			e.cfg.Scheduled())) {
 			throughputs[b.Name] = append(throughputs[b.Name], b.Throughput)
 			if lowest == 0 || b.Throughput < lowest {
 				lowest = b.Throughput

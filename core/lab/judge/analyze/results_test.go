@@ -131,6 +131,22 @@ func TestUtilization(t *testing.T) {
 	near(t, 0.98, s.client) // 200,000 empty polls of 100 ns
 	near(t, 0.1, s.harness)
 
+	// A client that waits for the next operation of a schedule is busy when it finds responses.
+	open := measured(t)
+	open.Config.Rate = 1e6
+	e, err = gather([]*result.Result{open})
+	require.NoError(t, err)
+	require.Equal(t, float64(unknown), e.utilization().client)
+	each(open, func(_ *record.DaemonReport, c *record.ClientReport) { c.BusyNS = 1e7 })
+	e, err = gather([]*result.Result{open})
+	require.NoError(t, err)
+	near(t, 0.01, e.utilization().client)
+	near(t, 10, e.utilization().clientPerOp)
+	a, err := Results([]*result.Result{open})
+	require.NoError(t, err)
+	require.Contains(t, a.Verdict.Evidence,
+		"clients busy 1% of their processor time: 50.0% of 2.40 M polls found nothing")
+
 	// Timed iterations took 50 ns more than the average of all.
 	longer := measured(t)
 	each(longer, func(d *record.DaemonReport, _ *record.ClientReport) {

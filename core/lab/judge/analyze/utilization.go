@@ -31,11 +31,13 @@ type utilization struct {
 // sample of loop iterations do: those that found nothing are the shortest, so the upper part of the
 // histogram has the others. Timing makes each sampled iteration longer, by the difference between
 // the mean of the sample and that of all iterations, which follows from their number. An empty poll
-// of a client is taken to last as long as an empty iteration of a daemon.
+// of a client is taken to last as long as an empty iteration of a daemon, except if a schedule says
+// when the next operation is due: the client's wait for that is no poll, so its share is that of
+// the timed iterations that found responses.
 func (e *measurements) utilization() utilization {
 	var list []utilization
 	for _, w := range e.windows {
-		one := utilizationOf(w.totals, timedIterations(&w.repeats[0]))
+		one := utilizationOf(w.totals, timedIterations(&w.repeats[0]), e.cfg.Scheduled())
 		one.harness = w.clientHarness() * w.throughput / float64(max(e.clients(), 1)) / 1e9
 		list = append(list, one)
 	}
@@ -45,7 +47,7 @@ func (e *measurements) utilization() utilization {
 	})
 }
 
-func utilizationOf(t totals, timed *record.Histogram) utilization {
+func utilizationOf(t totals, timed *record.Histogram, scheduled bool) utilization {
 	s := utilization{daemon: unknown, client: unknown, running: 1}
 	if t.clientCPU > 0 && t.daemonCPU > 0 {
 		s.running = (t.clientCPU + t.daemonCPU) / (t.clientTime + t.daemonTime)
@@ -73,10 +75,18 @@ func utilizationOf(t totals, timed *record.Histogram) utilization {
 	s.busyIteration = min(max(s.busyIteration-longer, 0), iteration/(1-empty))
 	s.daemon = (1 - empty) * s.busyIteration / iteration
 	s.perOp = s.daemon * available / t.ops
-	if own := min(t.clientCPU, t.clientTime); own > 0 && s.emptyIteration > 0 {
+	own := min(t.clientCPU, t.clientTime)
+	switch {
+	case own == 0:
+		return s
+	case scheduled && t.clientBusy > 0:
+		s.client = min(1, t.clientBusy/own)
+	case !scheduled && s.emptyIteration > 0:
 		s.client = max(0, 1-t.emptyPolls*s.emptyIteration/own)
-		s.clientPerOp = s.client * own / t.ops
+	default:
+		return s
 	}
+	s.clientPerOp = s.client * own / t.ops
 	return s
 }
 

@@ -142,11 +142,12 @@ func (e *measurements) weigh(a *Analysis, s utilization) []string {
 			format.Digits(s.batch)))
 	}
 	if s.client >= 0 && e.cfg.InFlight > 1 {
-		lines = append(lines,
-			fmt.Sprintf(
-				"clients busy %.0f%% of the time: %.1f%% of %s polls found nothing, at %s each",
-				100*s.client,
-				100*e.emptyPolls/max(e.polls, 1), counted(e.polls), format.Time(s.emptyIteration)))
+		line := fmt.Sprintf("clients busy %.0f%% of their processor time: %.1f%% of %s polls "+
+			"found nothing", 100*s.client, 100*e.emptyPolls/max(e.polls, 1), counted(e.polls))
+		if !e.cfg.Scheduled() {
+			line += fmt.Sprintf(", at %s each", format.Time(s.emptyIteration))
+		}
+		lines = append(lines, line)
 	}
 	for _, side := range []string{clientSide, daemonSide} {
 		if c, held := mainStall(a.OverTime, side); held {
