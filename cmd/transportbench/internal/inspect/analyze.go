@@ -287,7 +287,7 @@ func analyzeCells(a *app.App, s, whole *set.Set, shown state.Shown, whatIf []str
 ) {
 	labels := set.LabelsOf(whole.Cells)
 	list := make([]findings.AnalyzedCell, len(s.Cells))
-	usable := 0
+	usable, measured, unknown := 0, 0, 0
 	var without []string // cells without a model
 	for i := range s.Cells {
 		c := &s.Cells[i]
@@ -300,6 +300,11 @@ func analyzeCells(a *app.App, s, whole *set.Set, shown state.Shown, whatIf []str
 			return nil, app.BadInput(err)
 		}
 		if c.Status != set.Measured {
+			continue
+		}
+		if measured++; len(results) == 0 {
+			unknown++
+			list[i].Reason = "the index has no result of this cell"
 			continue
 		}
 		if list[i].Analysis, err = analyze.Results(shown.Results(c, results)); err != nil {
@@ -317,6 +322,11 @@ func analyzeCells(a *app.App, s, whole *set.Set, shown state.Shown, whatIf []str
 	}
 	published := slices.ContainsFunc(s.Cells,
 		func(c set.Cell) bool { return c.Status == set.Published })
+	if measured > 0 && unknown == measured && !published {
+		return nil, app.Exitf(app.ExitTooLittle, "%s: this set has only its index, without the "+
+			"results of its cells; --columns, --knee, --slo and --target can read an index",
+			s.Source)
+	}
 	if usable == 0 && !published {
 		return nil, app.Exitf(app.ExitTooLittle,
 			"%s: no cell has a complete repeat; the first: %s: %s", s.Source, list[0].Cell,

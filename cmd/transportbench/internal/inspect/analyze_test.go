@@ -37,7 +37,7 @@ func TestAnalyzeExitCodes(t *testing.T) {
 		timed(s)
 		for i := range s.Cells {
 			c := &s.Cells[i]
-			c.Config["rate"] = strconv.Itoa(1000 * (i + 1))
+			c.Config["rate"] = strconv.Itoa(1_010_000 * (i + 1))
 			c.Config["in_flight"] = "32"
 			c.Samples[result.ResponseP99] = c.Samples[result.LatencyP99]
 		}
@@ -88,8 +88,8 @@ func TestAnalyzeExitCodes(t *testing.T) {
 			[]string{curve, "--columns", "tokens", "--knee"}},
 		{app.ExitUsage, "--slo: with several objectives",
 			[]string{curve, "--slo", "p99<2.5us", "--slo", "p99<500ns", "--target", "1M"}},
-		{app.ExitOK, "10 servers (10 to 10), each 2.00 M op/s with rate=2k",
-			[]string{open, "--slo", "p99<2.5us", "--target", "19M"}},
+		{app.ExitOK, "at most 10 servers, each at least the offered 2.02 M op/s with " +
+			"rate=2.02M", []string{open, "--slo", "p99<2.5us", "--target", "19M"}},
 		{app.ExitOK, "10 servers (10 to 10), each 2.00 M op/s with in_flight=2; assumed: 0% of a " +
 			"closed loop's throughput stays free", []string{curve, "--slo", "p99<2.5us", "--target",
 			"19M", "--headroom", "0"}},
@@ -119,7 +119,8 @@ func TestAnalyzeExitCodes(t *testing.T) {
 		{app.ExitTooLittle, "three usable loads", []string{two, "--knee"}},
 		{app.ExitTooLittle, "6 repeats", []string{few, "--slo", "p99<2.5us"}},
 		{app.ExitTooLittle, "response_p99", []string{curve, "--slo", "response_p99<1us"}},
-		{app.ExitTooLittle, "no cell has a complete repeat", []string{curve}}, // an index has none
+		{app.ExitTooLittle, "has only its index, without the results of its cells",
+			[]string{curve}},
 	} {
 		code := cmd.Execute(append([]string{"analyze"}, test.args...)...)
 		require.Equal(t, test.want, code, "%v: %s%s", test.args, cmd.Stdout, cmd.Stderr)

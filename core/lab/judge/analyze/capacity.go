@@ -120,6 +120,9 @@ type Point struct {
 	Load    string        `json:"load"` // "in_flight=8"
 	Rate    result.Metric `json:"rate"`
 	Latency result.Metric `json:"latency"`
+	// Sustained is the offered rate of an open loop that reached it, which is no more than its
+	// server can do. Windows complete more or less than that, because arrivals are random.
+	Sustained float64 `json:"sustained,omitempty"`
 	// Windows says which windows the figures are of, as tables do: "8 near". It is empty if there
 	// are no others.
 	Windows string `json:"windows,omitempty"`
@@ -153,7 +156,8 @@ type ServersNeeded struct {
 	Name    string `json:"name"` // the objective, or the operating point
 	Point   int    `json:"point"`
 	Servers int    `json:"servers"`
-	// Low and High follow from the interval of the throughput; absent if it has none.
+	// Low and High follow from the interval of the throughput; absent if it has none, or if the
+	// point sustained its offered rate. Servers is then an upper limit.
 	Low  *int `json:"low,omitempty"`
 	High *int `json:"high,omitempty"`
 }

@@ -228,6 +228,29 @@ func TestOpenAndClosedLoopsShareNoCurve(t *testing.T) {
 		[]string{open.Points[0].Load, open.Points[1].Load, open.Points[2].Load})
 }
 
+// A server that reached an offered rate can do at least that, whatever arrived in the windows.
+func TestOfferedRateIsSustained(t *testing.T) {
+	s := set.New()
+	s.Cells = []set.Cell{cell(8, 19.4e3, 2e3)}
+	c := &s.Cells[0]
+	c.Config["rate"] = "20000"
+	c.Samples[result.ResponseP99] = c.Samples[result.LatencyP99]
+	o := CapacityOptions{Objective: objective(t, "p99<6us"), Target: 20e3}
+	u := curveOf(t, s, o)
+	require.Equal(t, 20e3, u.Points[0].Sustained)
+	require.Equal(t, []ServersNeeded{{Name: "p99<6us", Servers: 1}}, u.Servers)
+	require.Contains(t, u.Message, "at least the offered 20.0 K op/s under p99<6us, with rate=20k")
+	any := curveOf(t, s, CapacityOptions{})
+	require.Contains(t, any.Message, "at least the offered 20.0 K op/s, with rate=20k")
+	require.Len(t, any.Operating, 1, "of one load")
+
+	c.Warnings = []result.Finding{{Name: "rate", Severity: result.Warning, Message: "not kept"}}
+	u = curveOf(t, s, o)
+	require.Zero(t, u.Points[0].Sustained)
+	require.Equal(t, 2, u.Servers[0].Servers)
+	require.NotNil(t, u.Servers[0].Low)
+}
+
 // Speeds of one trace are a curve, also where they are shares of the capacity.
 func TestSpeedsAreACurve(t *testing.T) {
 	s := set.New()

@@ -206,6 +206,11 @@ func newPoint(s *set.Set, i int, axes []string, metric string, c *Capacity) (p P
 		}
 	}
 	p.Load = strings.Join(loads, " ")
+	if c.Rate == result.Throughput && cell.Status == set.Measured &&
+		!slices.ContainsFunc(cell.Warnings,
+			func(w result.Finding) bool { return w.Name == "rate" }) {
+		p.Sustained = cell.OfferedRate()
+	}
 	// there are no better figures for published ones; their warnings are shown
 	if cell.Status == set.Measured {
 		p.Unusable = cell.Broken()
@@ -341,6 +346,10 @@ func (u *Curve) operating() []OperatingPoint {
 	if quick == nil || peakPoint == nil {
 		return []OperatingPoint{}
 	}
+	other := func(p *Point) bool { return p != &u.Points[*peakPoint] }
+	if u.best(rate, other) == nil {
+		return []OperatingPoint{{"maximum", *peakPoint, "the only load"}}
+	}
 	fastest, peak := u.Points[*quick].Latency.Median, u.Points[*peakPoint].Rate.Median
 	low := u.best(rate, func(p *Point) bool { return p.Latency.Median <= nearLatency*fastest })
 	list := []OperatingPoint{{"low latency", *low,
@@ -381,13 +390,21 @@ func (u *Curve) servers(c *Capacity) []ServersNeeded {
 
 // need returns the number of servers for a target in which the headroom is included.
 func (u *Curve) need(name string, point int, target float64) ServersNeeded {
-	rate := u.Points[point].Rate
+	rate, sustained := u.Points[point].Rate, u.Points[point].Sustained
 	servers := func(each float64) int { return int(math.Ceil(target / each)) }
+	if sustained > 0 {
+		return ServersNeeded{Name: name, Point: point, Servers: servers(sustained)}
+	}
 	n := ServersNeeded{Name: name, Point: point, Servers: servers(rate.Median)}
 	if rate.Low != nil && rate.High != nil && *rate.Low > 0 {
 		n.Low, n.High = new(servers(*rate.High)), new(servers(*rate.Low))
 	}
 	return n
+}
+
+// atLeast describes the rate that the point sustained.
+func (p *Point) atLeast() string {
+	return fmt.Sprintf("at least the offered %s", format.Rate(p.Sustained))
 }
 
 // message describes the curve's main figure in a sentence.
@@ -403,7 +420,11 @@ func (u *Curve) message(c *Capacity) string {
 			return "no point is usable"
 		}
 		p := u.Points[u.Operating[len(u.Operating)-1].Point]
-		return fmt.Sprintf("at most %s, with %s and a %s of %s", interval(p.Rate), p.Load, u.Metric,
+		most := "at most " + interval(p.Rate)
+		if p.Sustained > 0 {
+			most = p.atLeast()
+		}
+		return fmt.Sprintf("%s, with %s and a %s of %s", most, p.Load, u.Metric,
 			format.Value(p.Latency))
 	}
 	if u.Peak == nil {
@@ -416,8 +437,12 @@ func (u *Curve) message(c *Capacity) string {
 			u.Metric, interval(p.Latency), p.Load)
 	}
 	p := u.Points[*u.Peak]
-	text := fmt.Sprintf("%s under %s, with %s and a %s of %s", interval(p.Rate), c.Objective.Text,
-		p.Load, u.Metric, interval(p.Latency))
+	most := interval(p.Rate)
+	if p.Sustained > 0 {
+		most = p.atLeast()
+	}
+	text := fmt.Sprintf("%s under %s, with %s and a %s of %s", most, c.Objective.Text, p.Load,
+		u.Metric, interval(p.Latency))
 	if p.Meets == MeetsPerhaps {
 		text += "; only by the median: measure more repeats"
 	}
