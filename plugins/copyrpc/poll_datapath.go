@@ -257,6 +257,8 @@ func (w *worker) parse(p *peer, events []transport.Event, n int) int {
 			id, length := uint32(word), word>>32
 			space := messageSpace(int(length))
 			e := &events[n]
+			// As in deliverLone: a function for both is too large to be inlined, and its call would
+			// take 27 instructions a message.
 			var ok bool
 			if id&responseBit == 0 {
 				e.Kind, e.Token = transport.EventRequest, transport.Token(id)

@@ -50,7 +50,7 @@
 //
 // # Names
 //
-// The names come from the InfiniBand Architecture Specification, volume 1, and of the
+// The names come from the InfiniBand Architecture Specification, volume 1, and from the
 // manual pages of libibverbs, spelled out. Each declaration names the verbs call that it
 // stands for.
 package rdma

@@ -164,12 +164,11 @@ func servers(out *doc.Doc, c *analyze.Capacity, u *analyze.Curve) {
 			headroom = fmt.Sprintf("; assumed: %.0f%% of a closed loop's throughput stays free",
 				100**c.Headroom)
 		}
-		number, each := format.Count(n.Servers, "server"), format.Value(p.Rate)
+		number := format.Count(n.Servers, "server")
 		if p.Sustained > 0 {
 			number = "at most " + number
-			each = "at least the offered " + format.Rate(p.Sustained)
 		}
 		out.Paragraph("%s at %s: %s%s, each %s with %s%s", format.Number(c.Target, p.Rate.Unit),
-			n.Name, number, interval, each, p.Load, headroom)
+			n.Name, number, interval, p.Reached(format.Value(p.Rate)), p.Load, headroom)
 	}
 }

@@ -402,9 +402,13 @@ func (u *Curve) need(name string, point int, target float64) ServersNeeded {
 	return n
 }
 
-// atLeast describes the rate that the point sustained.
-func (p *Point) atLeast() string {
-	return fmt.Sprintf("at least the offered %s", format.Rate(p.Sustained))
+// Reached describes the rate of the point: the offered one if the point sustained it, else
+// measured.
+func (p *Point) Reached(measured string) string {
+	if p.Sustained > 0 {
+		return "at least the offered " + format.Rate(p.Sustained)
+	}
+	return measured
 }
 
 // message describes the curve's main figure in a sentence.
@@ -420,12 +424,8 @@ func (u *Curve) message(c *Capacity) string {
 			return "no point is usable"
 		}
 		p := u.Points[u.Operating[len(u.Operating)-1].Point]
-		most := "at most " + interval(p.Rate)
-		if p.Sustained > 0 {
-			most = p.atLeast()
-		}
-		return fmt.Sprintf("%s, with %s and a %s of %s", most, p.Load, u.Metric,
-			format.Value(p.Latency))
+		return fmt.Sprintf("%s, with %s and a %s of %s", p.Reached("at most "+interval(p.Rate)),
+			p.Load, u.Metric, format.Value(p.Latency))
 	}
 	if u.Peak == nil {
 		fastest := u.best(func(p *Point) float64 { return -p.Latency.Median }, anyPoint)
@@ -437,12 +437,8 @@ func (u *Curve) message(c *Capacity) string {
 			u.Metric, interval(p.Latency), p.Load)
 	}
 	p := u.Points[*u.Peak]
-	most := interval(p.Rate)
-	if p.Sustained > 0 {
-		most = p.atLeast()
-	}
-	text := fmt.Sprintf("%s under %s, with %s and a %s of %s", most, c.Objective.Text, p.Load,
-		u.Metric, interval(p.Latency))
+	text := fmt.Sprintf("%s under %s, with %s and a %s of %s", p.Reached(interval(p.Rate)),
+		c.Objective.Text, p.Load, u.Metric, interval(p.Latency))
 	if p.Meets == MeetsPerhaps {
 		text += "; only by the median: measure more repeats"
 	}
