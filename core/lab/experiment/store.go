@@ -337,7 +337,10 @@ func read(path string) (r *result.Result, size int64, err error) {
 		return nil, 0, fmt.Errorf("reading %s: %w", path, err)
 	}
 	r = new(result.Result)
-	if err := jsondoc.Decode(text, r); err != nil {
+	if err = jsondoc.Decode(text, r); err == nil {
+		err = r.AddSums()
+	}
+	if err != nil {
 		return nil, 0, fmt.Errorf("reading %s: %w", path, err)
 	}
 	return r, int64(len(text)), nil

@@ -173,6 +173,33 @@ func TestSweep(t *testing.T) {
 	require.Empty(t, w.begun, "nothing is measured twice")
 }
 
+// The response times of an open loop are pooled over all windows, of which a file has the clients'
+// counts alone.
+func TestSweepsPoolResponseTimes(t *testing.T) {
+	h := record.NewHistogram()
+	for range 100 {
+		h.Record(2000)
+	}
+	open := func(_ context.Context, c config.Config, _ runner.Observer) (*result.Result, error) {
+		r := measured(c, 1e3)
+		w := &r.Repeats[0]
+		w.Response = h.Encode()
+		w.Ranks[0].Clients[0].Open = &record.OpenReport{
+			Response: record.TimingReport{Histogram: h.Encode()}}
+		return r, nil
+	}
+	dir := t.TempDir()
+	_, err := runSweep(t.Context(), plan(t, "repeats: 2\nbase: {transport: shm, rate: 1000}\n"),
+		options{Dir: dir, Measure: open, Watcher: new(watcher)})
+	require.NoError(t, err)
+	s, err := set.Load(dir)
+	require.NoError(t, err)
+	require.EqualValues(t, 200, s.Cells[0].Pooled[result.ResponseP50].Samples)
+	results, err := s.Results(&s.Cells[0])
+	require.NoError(t, err)
+	require.EqualValues(t, 200, results[0].Pooled[result.ResponseP50].Samples)
+}
+
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

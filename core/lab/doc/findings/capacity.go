@@ -148,6 +148,8 @@ func remarks(p *analyze.Point) string {
 		return "stalled " + format.Share(p.Stalled) + ": this tail is the machine's"
 	case p.Past:
 		return "past the peak"
+	case p.AfterMiss && p.Meets != analyze.MeetsNo:
+		return "does not count: a lower rate misses"
 	}
 	return ""
 }

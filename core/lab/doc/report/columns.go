@@ -370,7 +370,7 @@ func (b *builder) curves() {
 			}
 			for _, p := range c.Points {
 				mine.Points = append(mine.Points, point{Cell: b.first[i] + p.Cell, Meets: p.Meets,
-					Past: p.Past, Unusable: p.Unusable})
+					Missed: p.AfterMiss, Past: p.Past, Unusable: p.Unusable})
 			}
 			if c.Knee != nil {
 				mine.Knee = mine.Points[*c.Knee].Cell

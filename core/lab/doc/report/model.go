@@ -178,6 +178,7 @@ type curve struct {
 type point struct {
 	Cell     int    `json:"cell"`
 	Meets    string `json:"-"`
+	Missed   bool   `json:"-"` // a lower rate misses the objective
 	Past     bool   `json:"past,omitempty"`
 	Unusable string `json:"unusable,omitempty"`
 	// Row shows the point in the first part; it is empty if it must not stand there.

@@ -104,7 +104,8 @@ type Curve struct {
 	Points    []Point           `json:"points"`
 	// Knee, Peak and those in Operating are indices of Points.
 	Knee *int `json:"knee,omitempty"`
-	// Peak is the point with the highest throughput under the objective, if any.
+	// Peak is the point with the highest throughput under the objective, if any. That of an open
+	// loop lies below the lowest rate that misses it.
 	Peak      *int             `json:"peak,omitempty"`
 	Operating []OperatingPoint `json:"operating"`
 	// Servers is set if there is a target. It has a row for the objective, or for each operating
@@ -129,6 +130,9 @@ type Point struct {
 	// Meets is "yes" if the upper end of the interval is below the objective, "perhaps" if only the
 	// median is, else "no". It is empty without an objective.
 	Meets string `json:"meets,omitempty"`
+	// AfterMiss is set if a lower rate of an open loop misses the objective: a server that fails at
+	// a rate is not sold at a higher one, where the windows may have been lucky.
+	AfterMiss bool `json:"after_miss,omitempty"`
 	// Within is the share of the response times of all windows that are within the objective. It is
 	// absent without an objective for response times.
 	Within *float64 `json:"within,omitempty"`

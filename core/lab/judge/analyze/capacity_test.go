@@ -251,6 +251,26 @@ func TestOfferedRateIsSustained(t *testing.T) {
 	require.NotNil(t, u.Servers[0].Low)
 }
 
+// A rate that meets the objective does not count above one that misses it, unless that is unusable.
+func TestRatesAboveAMissDoNotCount(t *testing.T) {
+	s := set.New()
+	for i, p99 := range []float64{2e3, 9e3, 3e3} {
+		c := cell(8, 1e3*float64(i+1), p99)
+		c.Config["rate"] = fmt.Sprint(1000 * (i + 1))
+		c.Samples[result.ResponseP99] = c.Samples[result.LatencyP99]
+		s.Cells = append(s.Cells, c)
+	}
+	o := CapacityOptions{Objective: objective(t, "p99<6us")}
+	u := curveOf(t, s, o)
+	require.Equal(t, 0, *u.Peak)
+	require.Equal(t, []bool{false, false, true},
+		[]bool{u.Points[0].AfterMiss, u.Points[1].AfterMiss, u.Points[2].AfterMiss})
+
+	s.Cells[1].Warnings = []result.Finding{{Name: "verified", Severity: result.Error}}
+	u = curveOf(t, s, o)
+	require.Equal(t, 2, *u.Peak, "nothing is known of the rate between")
+}
+
 // Speeds of one trace are a curve, also where they are shares of the capacity.
 func TestSpeedsAreACurve(t *testing.T) {
 	s := set.New()

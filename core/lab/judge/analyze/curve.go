@@ -272,12 +272,13 @@ func meets(m result.Metric, limit float64) string {
 // read finds the peak, the knee, the operating points, the best point under the objective, and the
 // servers.
 func (u *Curve) read(s *set.Set, c *Capacity) {
-	best := 0.0
+	best, missed := 0.0, false
 	for i := range u.Points {
 		p := &u.Points[i]
-		p.Past = p.Rate.Median < best
+		p.Past, p.AfterMiss = p.Rate.Median < best, missed
 		if p.Unusable == "" {
 			best = max(best, p.Rate.Median)
+			missed = missed || u.Open && p.Meets == MeetsNo
 		}
 	}
 	u.Knee = u.knee(s)
@@ -286,7 +287,7 @@ func (u *Curve) read(s *set.Set, c *Capacity) {
 		for _, how := range []string{MeetsYes, MeetsPerhaps} {
 			if u.Peak == nil {
 				u.Peak = u.best(func(p *Point) float64 { return p.Rate.Median },
-					func(p *Point) bool { return p.Meets == how })
+					func(p *Point) bool { return p.Meets == how && !p.AfterMiss })
 			}
 		}
 	}
@@ -428,7 +429,8 @@ func (u *Curve) message(c *Capacity) string {
 			p.Load, u.Metric, format.Value(p.Latency))
 	}
 	if u.Peak == nil {
-		fastest := u.best(func(p *Point) float64 { return -p.Latency.Median }, anyPoint)
+		fastest := u.best(func(p *Point) float64 { return -p.Latency.Median },
+			func(p *Point) bool { return !p.AfterMiss })
 		if fastest == nil {
 			return "no point is usable"
 		}

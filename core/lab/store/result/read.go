@@ -11,7 +11,6 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/files"
-	"transportbench/core/base/parallel"
 	"transportbench/core/lab/store/jsondoc"
 )
 
@@ -55,8 +54,7 @@ func Of(d *jsondoc.Document) (*Result, error) {
 		return nil, err
 	}
 	r.addMeanings()
-	err = parallel.Each(len(r.Repeats), func(i int) error { return r.Repeats[i].addSums() })
-	if err != nil {
+	if err := r.AddSums(); err != nil {
 		return nil, err
 	}
 	r.Checks = Stands(r.Checks)

@@ -3,6 +3,8 @@ package result
 import (
 	"fmt"
 	"slices"
+
+	"transportbench/core/base/parallel"
 )
 
 // total is a histogram, and those of which it is the sum.
@@ -72,7 +74,13 @@ func (r *Repeat) withoutSums() Repeat {
 	return c
 }
 
-// addSums fills the empty histograms that are sums of others.
+// AddSums fills the empty histograms that are sums of others, as in a file. [Parse] does that; only
+// those who decode a file by other means need it.
+func (r *Result) AddSums() error {
+	return parallel.Each(len(r.Repeats), func(i int) error { return r.Repeats[i].addSums() })
+}
+
+// addSums is [Result.AddSums] of one repeat.
 func (r *Repeat) addSums() error {
 	for _, totals := range []func() []total{r.ofClients, r.ofWindow} {
 		for _, t := range totals() {
