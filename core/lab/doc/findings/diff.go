@@ -428,7 +428,11 @@ func DiffSummary(r *compare.Report) string {
 		text += fmt.Sprintf("\n%s of cells without a verdict: %s",
 			format.Count(withheld[why], "change"), why)
 	}
-	if r.Bridge != "" {
+	switch {
+	case r.Together != "":
+		text += "\n" + r.Together + "; measured in turns, it can be told: transportbench " +
+			r.Bridge
+	case r.Bridge != "":
 		text += "\nfairer, both versions in turns: transportbench " + r.Bridge
 	}
 	if line := seen(r); line != "" {

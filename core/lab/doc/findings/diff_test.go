@@ -70,6 +70,18 @@ func TestRankingFitsATerminal(t *testing.T) {
 	}
 }
 
+// If sets cannot tell what moved all transports, the summary names the command that can, once.
+func TestMovedTogether(t *testing.T) {
+	r := &compare.Report{Bridge: compare.Bridge}
+	require.Contains(t, DiffSummary(r), "\nfairer, both versions in turns: transportbench "+
+		compare.Bridge)
+	r.Together = "the sets cannot tell"
+	text := DiffSummary(r)
+	require.Contains(t, text, "\nthe sets cannot tell; measured in turns, it can be told: "+
+		"transportbench "+compare.Bridge)
+	require.Equal(t, 1, strings.Count(text, compare.Bridge))
+}
+
 // Too few windows in the same states of the machine are no tie, and no lack of repeats.
 func TestStatesApart(t *testing.T) {
 	var out bytes.Buffer

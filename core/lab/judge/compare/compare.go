@@ -178,6 +178,7 @@ func report(old, new *set.Set, m matched, o Options,
 	judge(r.Changes, o, r.share)
 	r.Tests = count(r.Changes, tested)
 	r.Notes = append(r.Notes, r.controlNotes(o)...)
+	r.Together = r.movedTogether(o)
 	if r.Controlled() || slices.ContainsFunc(r.Changes, func(c Change) bool {
 		return c.withheld != ""
 	}) {

@@ -340,23 +340,17 @@ func (r *Report) controlNotes(o Options) (notes []string) {
 		}
 	}
 	var moved []string
-	shared := false
 	for _, metric := range o.Metrics {
 		if len(movements[metric]) == 0 {
 			continue
 		}
 		by := math.Expm1(record.Median(movements[metric]))
-		shared = shared || math.Abs(by) > o.Floor
 		moved = append(moved, fmt.Sprintf("%s by %s (transports follow within %s)", metric,
 			format.Percent(&by), format.Share(math.Expm1(record.Median(spreads[metric])))))
 	}
 	if len(moved) > 0 {
 		notes = append(notes, "the machine moved between the sets, by the median of the other "+
 			"transports under each load, or by the reference: "+strings.Join(moved, ", "))
-	}
-	if shared && r.Runtime != nil {
-		notes = append(notes, "what a new runtime changes for all transports would look the same: "+
-			"measure both versions in turns to see it")
 	}
 	for _, reason := range reasons {
 		note := fmt.Sprintf("no control for %s, because of %s",
@@ -370,6 +364,52 @@ func (r *Report) controlNotes(o Options) (notes []string) {
 		notes = append(notes, note)
 	}
 	return notes
+}
+
+// movedTogether says in which metrics most changes have a movement of the machine beyond the
+// minimum effect, all in one direction, if the runtime or the tool differs between the sides; else
+// it returns "". A change of what all transports share looks like that, too.
+func (r *Report) movedTogether(o Options) string {
+	apart := func(a, b []string) bool { // both are known
+		return len(a) > 0 && len(b) > 0 && !slices.Equal(a, b)
+	}
+	differs := ""
+	switch a, b := r.OldSide, r.NewSide; {
+	case r.Runtime != nil:
+		differs = "the runtime"
+	case apart(a.Versions, b.Versions):
+		differs = "the version"
+	case apart(a.Revisions, b.Revisions):
+		differs = "the revision"
+	default:
+		return ""
+	}
+	var moved []string
+	for _, metric := range o.Metrics {
+		var all, up, down []float64
+		for i := range r.Changes {
+			c := &r.Changes[i]
+			if c.Metric != metric || c.Control == nil || c.Control.Reference {
+				continue
+			}
+			by := c.Control.Machine
+			if all = append(all, by); by > c.minChange(o) {
+				up = append(up, by)
+			} else if by < -c.minChange(o) {
+				down = append(down, by)
+			}
+		}
+		if 2*max(len(up), len(down)) > len(all) {
+			by := record.Median(all)
+			moved = append(moved, metric+" by "+format.Percent(&by))
+		}
+	}
+	if len(moved) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("most transports moved together (%s) and %s differs: these sets cannot "+
+		"tell a change of what transports share from one of the machine",
+		strings.Join(moved, ", "), differs)
 }
 
 // Bridge is the command that compares two versions without the movement of the machine: it measures

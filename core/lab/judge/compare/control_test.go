@@ -208,17 +208,37 @@ func TestTooFewOthers(t *testing.T) {
 	require.Empty(t, report.Changes[0].Uncontrolled, "sides in turns need none")
 }
 
-// What a new runtime changes for all looks like a movement of the machine, and a note says so.
+// What a new runtime, version or revision changes for all looks like a movement of the machine, and
+// the report says so. If nothing differs, or most transports did not move, it was the machine.
 func TestRuntimeIsNotTheMachine(t *testing.T) {
 	d := drifting{Rand: rand.New(rand.NewPCG(5, 1)), transports: 5, repeats: 10, noise: 0.01}
-	old, new := d.set(firstTime, 0, nil), d.set(secondTime, 0.1, nil)
-	for i := range new.Cells {
-		new.Cells[i].Plugin.RuntimeDigest = "e"
+	diff := func(level float64, edit func(c *set.Cell)) *Report {
+		t.Helper()
+		old, new := d.set(firstTime, 0, nil), d.set(secondTime, level, nil)
+		for i := range new.Cells {
+			old.Cells[i].Tool = &result.Tool{Version: "1", Revision: "r"}
+			new.Cells[i].Tool = &result.Tool{Version: "1", Revision: "r"}
+			edit(&new.Cells[i])
+		}
+		report, err := Diff(old, new, Defaults())
+		require.NoError(t, err)
+		require.Equal(t, Bridge, report.Bridge)
+		return report
 	}
-	report, err := Diff(old, new, Defaults())
-	require.NoError(t, err)
-	require.Contains(t, report.Notes[len(report.Notes)-1], "a new runtime")
-	require.Equal(t, Bridge, report.Bridge)
+	edits := map[string]func(*set.Cell){
+		"runtime":  func(c *set.Cell) { c.Plugin.RuntimeDigest = "e" },
+		"version":  func(c *set.Cell) { c.Tool.Version = "2" },
+		"revision": func(c *set.Cell) { c.Tool.Revision = "s" },
+	}
+	for what, edit := range edits {
+		for _, level := range []float64{0.1, -0.1} {
+			together := diff(level, edit).Together
+			require.Regexp(t, `^most transports moved together \(throughput by [-+].*%\) and the `+
+				what+` differs: these sets cannot tell`, together)
+		}
+		require.Empty(t, diff(0.002, edit).Together, "within the minimum effect")
+	}
+	require.Empty(t, diff(0.1, func(*set.Cell) {}).Together, "nothing else differs")
 }
 
 // A set of one transport has the reference as its control, which widens the interval by what

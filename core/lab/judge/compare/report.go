@@ -50,6 +50,9 @@ type Report struct {
 	// knows their plugins, else [Bridge]; it is empty if no change has a control or lacks one for
 	// what the machine did.
 	Bridge string `json:"bridge,omitempty"`
+	// Together says that the sets cannot tell a change of what all transports share from one of the
+	// machine: most moved together, and the runtime or the tool differs. It is empty otherwise.
+	Together string `json:"together,omitempty"`
 	// Warnings are the failed checks of all cells of both sets, compared or not.
 	Warnings []set.GroupedWarning `json:"warnings,omitempty"`
 
