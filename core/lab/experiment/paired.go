@@ -46,9 +46,9 @@ type PairedTest struct {
 	TimeLimit time.Duration
 	Seed      uint64
 	Compare   compare.Options
-	// MinEffect returns the minimum effect with that many repeats of each side, in place of that
-	// in Compare. If it is nil, that of Compare counts.
-	MinEffect func(repeats int) float64
+	// MinEffect returns the minimum effects with that many repeats of each side, for Compare. If it
+	// is nil, that of Compare counts.
+	MinEffect func(repeats int) func(*set.Cell) (share float64, from string)
 }
 
 // EndReason is why a paired test ended, as text for the user.
@@ -243,7 +243,7 @@ func (t *PairedTest) ended(report *compare.Report, n int, began time.Time) EndRe
 func (t *PairedTest) compare(sides [2]*side) (*compare.Report, error) {
 	o := t.Compare
 	if t.MinEffect != nil {
-		o.Floor = t.MinEffect(len(sides[0].results))
+		o.MinEffect = t.MinEffect(len(sides[0].results))
 	}
 	return compare.Pairwise(sides[0].set, sides[1].set, o)
 }

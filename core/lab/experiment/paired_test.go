@@ -65,12 +65,16 @@ func TestPairedTestEnds(t *testing.T) {
 
 	d = pairedTest(r, 1e6, 0.9e6, 0.005)
 	asked := 0
-	d.MinEffect = func(n int) float64 { asked = n; return 0.5 }
+	d.MinEffect = func(n int) func(*set.Cell) (float64, string) {
+		asked = n
+		return func(*set.Cell) (float64, string) { return 0.5, "seen" }
+	}
 	v, err = d.run(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, compare.Ambiguous, v.Report.Changes[0].Verdict,
 		"10% is below the floor, but not the same")
 	require.Equal(t, 0.5, v.Report.Floor)
+	require.Equal(t, "seen", v.Report.FloorFrom)
 	require.Equal(t, len(v.A.Repeats), asked)
 
 	v, err = pairedTest(r, 1e6, 1e6, 0.3).run(t.Context())

@@ -32,12 +32,12 @@ func FindMinEffect(a *app.App, c *Flags, find func() []calibration.Found) MinEff
 	return m
 }
 
-// Of returns the minimum effect with so many repeats, and where it is from if not from the user.
-func (m MinEffect) Of(o compare.Options, repeats int) (share float64, from string) {
+// Of returns the minimum effects with so many repeats, or nil if the user has chosen one for all.
+func (m MinEffect) Of(repeats int) func(*set.Cell) (share float64, from string) {
 	if m.chosen {
-		return o.Floor, ""
+		return nil
 	}
-	return calibration.MinEffectOf(m.found, repeats, compare.Defaults().Floor)
+	return calibration.MinEffects(m.found, repeats, compare.Defaults().Floor)
 }
 
 // Along compares the values of an option within a set. Leads must exceed the minimum effect.

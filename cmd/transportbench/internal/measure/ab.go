@@ -204,10 +204,7 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags,
 			return []calibration.Found{
 				new(calibration.Finder).Find(identity)}
 		})
-	test.MinEffect = func(repeats int) float64 {
-		share, _ := effect.Of(test.Compare, repeats)
-		return share
-	}
+	test.MinEffect = effect.Of
 	began := time.Now()
 	test.Begin = func(side string, repeat int) experiment.Observer {
 		return progress.Begin(experiment.Status{
@@ -228,7 +225,6 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags,
 		}
 		return interrupted
 	}
-	_, v.Report.FloorFrom = effect.Of(test.Compare, len(v.A.Repeats))
 	v.Report.Old, v.Report.New = strings.TrimSpace("A "+f.a), strings.TrimSpace("B "+f.b)
 	verdict := comparison.Conclude(ctx, s.App, &f.Flags, v.Report, len(test.Compare.Thresholds) > 0)
 	s.Note("%s after %s of each%s; results in %s; all notes: transportbench diff -v %s %s",

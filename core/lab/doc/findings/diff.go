@@ -395,7 +395,7 @@ func DiffSummary(r *compare.Report) string {
 	}
 	text += fmt.Sprintf(
 		"%s (alpha %g over %s against changes of %s; intervals at the adjusted level)",
-		verdictsOf(r.Changes), r.Alpha, format.Count(r.Tests, "test"), margins(r.Floor, r.Same))
+		verdictsOf(r.Changes), r.Alpha, format.Count(r.Tests, "test"), margins(&r.Basis))
 	if n := len(r.Transports); n > 0 {
 		text += fmt.Sprintf("\ntransports over all loads: %s (half of alpha over %s)",
 			verdictsOf(r.Transports), format.Count(n, "test"))
@@ -464,11 +464,14 @@ func seen(r *compare.Report) string {
 	return fmt.Sprintf("%s (%s)", text, of)
 }
 
-// margins returns the minimum effect, and the margin of SAME if that is less.
-func margins(floor, same float64) string {
-	text := format.Share(floor)
-	if same > 0 && same < floor {
-		text += ", SAME within " + format.Share(same)
+// margins returns the minimum effects, and the margin of SAME if that is less.
+func margins(b *compare.Basis) string {
+	text := format.Share(b.Floor)
+	if b.LeastFloor > 0 {
+		text = format.Share(b.LeastFloor) + " to " + text
+	}
+	if b.Same > 0 && b.Same < b.Floor {
+		text += ", SAME within " + format.Share(b.Same)
 	}
 	return text
 }
@@ -537,7 +540,7 @@ func Ranking(r *compare.Ranking) *doc.Doc {
 	}
 	out.Line("%s, %d undecided (alpha %g over %s of all pairs against leads of %s; intervals at "+
 		"the adjusted level)", format.Count(len(r.Groups), "comparison"), undecided, r.Alpha,
-		format.Count(r.Tests, "test"), margins(r.Floor, r.Same))
+		format.Count(r.Tests, "test"), margins(&r.Basis))
 	for _, few := range []struct {
 		n    int
 		what string

@@ -83,7 +83,6 @@ type changeList struct {
 	Number            int      // of the later set, in the first list of a comparison
 	Sides             []string // what both are, in the first list of a comparison
 	Metric, Better    string
-	BandX, BandW      float64 // the changes that do not count, in percent
 	Zero              float64
 	Ticks             []cellpage.Tick
 	Rows              []changeRow
@@ -95,6 +94,7 @@ type changeRow struct {
 	Cells           []int // several of a change over all loads
 	Label           string
 	X, Low, Width   float64 // percent
+	BandX, BandW    float64 // the changes that do not count, in percent
 	HasInterval     bool
 	Change, Between string
 	Verdict, Class  string
@@ -165,9 +165,7 @@ func changesOf(d *diff, metric string) changeList {
 	at := func(change float64) float64 {
 		return 50 + 50*max(-1, min(1, math.Log1p(max(change, -0.9999))/reach))
 	}
-	floor := d.Report.Floor
-	l.Zero, l.BandX = at(0), at(-floor)
-	l.BandW = at(floor) - l.BandX
+	l.Zero = at(0)
 	for _, change := range []float64{0, 1, -0.5, 0.5, -0.25, 0.1, -0.1, 0.05, -0.05, 3, -0.75,
 		9, -0.9} {
 		if x := at(change); math.Abs(math.Log1p(change)) <= reach && farFrom(l.Ticks, x) {
@@ -205,7 +203,9 @@ func rowOf(c *compare.Change, cells []int, at func(float64) float64) changeRow {
 		Cells: cells, Label: c.Cell, Change: format.Percent(c.Change),
 		Between: format.Percents(c.Low, c.High),
 		Verdict: string(c.Verdict), Class: strings.ToLower(string(c.Verdict)), Note: c.Note, X: -1,
+		BandX: at(-c.Floor),
 	}
+	r.BandW = at(c.Floor) - r.BandX
 	if text := c.Readout(); text != "" {
 		r.Note = strings.TrimSuffix(text+"; "+c.Note, "; ")
 	}

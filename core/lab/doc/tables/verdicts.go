@@ -32,7 +32,7 @@ func Verdicts(s *set.Set) *doc.Doc {
 		if g.Metric != result.Throughput || g.Cells()[0].OpenLoop() {
 			continue // the schedule sets the throughput of an open loop
 		}
-		outcome := outcomeOf(g, ranking.Floor)
+		outcome := outcomeOf(g)
 		if slices.ContainsFunc(g.Cells(), (*set.Cell).Unsafe) {
 			outcome += "; not safe: threads ran for less than half of the time"
 		}
@@ -62,8 +62,8 @@ func rankTransports(s *set.Set) (*compare.Ranking, error) {
 	return calibration.Along(new(calibration.Finder).OfSets(s), s, "transport", compare.Defaults())
 }
 
-// outcomeOf returns the outcome of one comparison in one line. Leads must exceed floor.
-func outcomeOf(group *compare.Candidates, floor float64) string {
+// outcomeOf returns the outcome of one comparison in one line.
+func outcomeOf(group *compare.Candidates) string {
 	first, second := group.List[0], group.List[1]
 	lead := ""
 	if second.Lead != nil {
@@ -80,10 +80,10 @@ func outcomeOf(group *compare.Candidates, floor float64) string {
 		return fmt.Sprintf("%s is first in %s%s; %s to be certain", first.Value, group.Metric,
 			lead, few)
 	}
-	equal := []string{first.Value}
+	equal, floor := []string{first.Value}, 0.0
 	for _, candidate := range group.List[1:] {
 		if strings.ContainsAny(candidate.Group, first.Group) {
-			equal = append(equal, candidate.Value)
+			equal, floor = append(equal, candidate.Value), max(floor, candidate.Floor)
 		}
 	}
 	return fmt.Sprintf("undecided between %s; more repeats may show a %s lead",

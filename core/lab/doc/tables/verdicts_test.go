@@ -41,21 +41,22 @@ func TestVerdicts(t *testing.T) {
 	lead := 0.2
 	group := compare.Candidates{Metric: result.Throughput, Better: result.Higher,
 		List: []compare.Candidate{
-			{Value: "shm", Group: "a"}, {Value: "erpc", Group: "ab", Lead: &lead},
-			{Value: "ofi", Group: "ac"}, {Value: "tcpx", Group: "b"}}}
+			{Value: "shm", Group: "a"},
+			{Value: "erpc", Group: "ab", Lead: &lead, Floor: 0.126},
+			{Value: "ofi", Group: "ac", Floor: 0.05}, {Value: "tcpx", Group: "b", Floor: 0.3}}}
 	require.Equal(t,
 		"undecided between shm, erpc and ofi; more repeats may show a 12.6% lead",
-		outcomeOf(&group, 0.126))
+		outcomeOf(&group))
 	group.StatesApart = true
 	require.Equal(t, "shm is first in throughput, 1.20x better than erpc; too few windows in the "+
-		"same states of the machine to be certain", outcomeOf(&group, 0.126))
+		"same states of the machine to be certain", outcomeOf(&group))
 	group.TooLittle, group.StatesApart = true, false
 	require.Equal(t,
 		"shm is first in throughput, 1.20x better than erpc; too few repeats to be certain",
-		outcomeOf(&group, 0.126))
+		outcomeOf(&group))
 	group.Leader = "shm"
 	require.Equal(t, "shm has the best throughput, 1.20x better than erpc",
-		outcomeOf(&group, 0.126))
+		outcomeOf(&group))
 }
 
 // One direction serves rates and times.

@@ -521,40 +521,44 @@ func TestMinEffect(t *testing.T) {
 		20:  "2%, found in 28 of 30 trials of memory with 20 repeats",
 		100: "2%, found in 28 of 30 trials of memory with 20 repeats",
 	} {
-		effect, ok := d.MinEffect(repeats)
+		effect, ok := d.MinEffect("", repeats)
 		require.True(t, ok)
 		require.Equal(t, want, effect.String(), "%d repeats", repeats)
 	}
 
 	few := &Document{Power: []Power{{Class: "memory", Repeats: 20, Trials: trials(0, 1, 2, 26)},
 		{Class: "memory", Repeats: 10, Trials: trials(0, 1, 2, 3)}}}
-	effect, ok := few.MinEffect(5)
+	effect, ok := few.MinEffect("", 5)
 	require.True(t, ok)
 	require.Equal(t, "10%, the largest change tried, and not even that was found in 90% of the "+
 		"trials of memory with 10 repeats, not measured below 10 repeats", effect.String())
-	effect, _ = few.MinEffect(100)
+	effect, _ = few.MinEffect("", 100)
 	require.Equal(t, "10%, the largest change tried, and not even that was found in 90% of the "+
 		"trials of memory with 20 repeats", effect.String())
 	few.Power[0].Trials = trials(0, 1, 2, 27)
-	effect, _ = few.MinEffect(20)
+	effect, _ = few.MinEffect("", 20)
 	require.Equal(t, "10%, found in 27 of 30 trials of memory with 20 repeats", effect.String(),
 		"the trials that found it decide")
 	few.Power[1].Trials = trials(0, 1, 2, 28)
-	effect, _ = few.MinEffect(20)
+	effect, _ = few.MinEffect("", 20)
 	require.Equal(t, 20, effect.Repeats, "of equal changes")
 
 	d.Power = append(d.Power, Power{Class: "sockets", Repeats: 20, Trials: trials(3, 3, 3, 30)})
-	effect, _ = d.MinEffect(20)
+	effect, _ = d.MinEffect("", 20)
 	require.Equal(t, "10%, found in 30 of 30 trials of sockets with 20 repeats", effect.String(),
 		"the class that shows least")
+	effect, _ = d.MinEffect(classMemory, 20)
+	require.Equal(t, "2%, found in 28 of 30 trials of memory with 20 repeats", effect.String())
+	effect, _ = d.MinEffect("another", 20)
+	require.Equal(t, classSockets, effect.Class, "no trials of that class")
 	padded := &Document{Power: []Power{{Repeats: 20, Trials: trials(30, 30, 30, 30)}}}
-	_, ok = padded.MinEffect(20)
+	_, ok = padded.MinEffect("", 20)
 	require.False(t, ok, "of padded operations")
 
 	d.Quick = true
-	_, ok = d.MinEffect(20)
+	_, ok = d.MinEffect("", 20)
 	require.False(t, ok)
-	_, ok = new(Document).MinEffect(20)
+	_, ok = new(Document).MinEffect("", 20)
 	require.False(t, ok)
 }
 
@@ -584,7 +588,7 @@ func TestConcludeQuick(t *testing.T) {
 		require.False(t, f.Within, "six comparisons bound nothing")
 	}
 	require.Len(t, d.Power, 1)
-	_, ok := d.MinEffect(20)
+	_, ok := d.MinEffect("", 20)
 	require.False(t, ok)
 
 	empty := concluded(t)

@@ -191,7 +191,7 @@ func TestHostileConclusionsAreRefused(t *testing.T) {
 func show(d *Document) {
 	d.Summary()
 	for _, repeats := range []int{1, 10, 20, 1000} {
-		d.MinEffect(repeats)
+		d.MinEffect("", repeats)
 	}
 	for i := range d.Recovery {
 		d.Recovery[i].Bias().Interval()
@@ -209,7 +209,7 @@ func show(d *Document) {
 			t.Share.Interval()
 		}
 	}
-	MinEffectOf([]Found{{Document: d}}, 10, 0.01)
+	minEffectOf([]Found{{Document: d}}, classSockets, 10, 0.01)
 }
 
 func FuzzParse(f *testing.F) {

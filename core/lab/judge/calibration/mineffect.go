@@ -11,12 +11,43 @@ import (
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/set"
+	"transportbench/core/transport"
 )
 
-// MinEffectOf returns the minimum effect of comparisons of so many repeats a side: the largest of
+// classOfPath has the class of operations that take a path, as results name it: a calibration knows
+// sockets of one host only.
+var classOfPath = map[string]string{
+	transport.MediumMemory: classMemory, transport.MediumUnix: classSockets,
+	transport.MediumTCP + " over lo": classSockets, transport.MediumUDP + " over lo": classSockets,
+}
+
+// classOf returns the class of a cell's operations, or "" if it is none or not the only one.
+func classOf(c *set.Cell) (class string) {
+	for _, line := range c.Plugin.Path {
+		path, _, _ := strings.Cut(line, ",")
+		of := classOfPath[path]
+		if of == "" || class != "" && class != of {
+			return ""
+		}
+		class = of
+	}
+	return class
+}
+
+// MinEffects returns the function for [compare.Options.MinEffect]: the minimum effect of so many
+// repeats a side, of a cell's class of operations.
+func MinEffects(found []Found, repeats int,
+	standard float64) func(c *set.Cell) (share float64, from string) {
+	return func(c *set.Cell) (float64, string) {
+		return minEffectOf(found, classOf(c), repeats, standard)
+	}
+}
+
+// minEffectOf returns the minimum effect of comparisons of so many repeats a side: the largest of
 // those of the machines, or standard if that is larger. from names the calibration of each machine,
 // the one that decided first, or says that there is none.
-func MinEffectOf(found []Found, repeats int, standard float64) (share float64, from string) {
+func minEffectOf(found []Found, class string, repeats int, standard float64) (share float64,
+	from string) {
 	share = standard
 	effects := make([]MinEffect, len(found))
 	decided := -1
@@ -24,7 +55,7 @@ func MinEffectOf(found []Found, repeats int, standard float64) (share float64, f
 		if f.Document == nil {
 			continue
 		}
-		effects[i], _ = f.Document.MinEffect(repeats)
+		effects[i], _ = f.Document.MinEffect(class, repeats)
 		if effects[i].Known > share {
 			share, decided = effects[i].Known, i
 		}
@@ -62,28 +93,24 @@ func MinEffectOf(found []Found, repeats int, standard float64) (share float64, f
 // Along compares the values of an option as [compare.Along] does. Leads must exceed the
 // minimum effect, which is from the calibrations of the set's machines.
 func Along(found []Found, s *set.Set, axis string, o compare.Options) (*compare.Ranking, error) {
-	var from string
-	o.Floor, from = MinEffectOf(found, Repeats(nil, s), o.Floor)
-	ranking, err := compare.Along(s, axis, o)
-	if err != nil {
-		return nil, err
-	}
-	ranking.FloorFrom = from
-	return ranking, nil
+	o.MinEffect = MinEffects(found, Repeats(nil, s), o.Floor)
+	return compare.Along(s, axis, o)
 }
 
 // Diff compares two sets as [compare.Diff] does. Changes must exceed the minimum effect, which is
 // from the calibrations of the sets' machines.
 func Diff(found []Found, old, new *set.Set, o compare.Options) (*compare.Report, error) {
 	repeats := Repeats(compare.OptionNames(o.Ignore, old, new), old, new)
-	share, from := MinEffectOf(found, repeats, o.Floor)
-	o.Floor, from = minEffectBetween(found, share, from)
+	within := MinEffects(found, repeats, o.Floor)
+	o.MinEffect = func(c *set.Cell) (float64, string) {
+		share, from := within(c)
+		return minEffectBetween(found, share, from)
+	}
 	o.Drift, o.DriftFrom = driftOf(found)
 	report, err := compare.Diff(old, new, o)
 	if err != nil {
 		return nil, err
 	}
-	report.FloorFrom = from
 	for i := range found {
 		if d := found[i].Document; d != nil && report.Controlled() && d.pairsSummary() != "" {
 			report.Notes = append(report.Notes, "on this machine, "+d.pairsSummary())
@@ -166,9 +193,10 @@ func (m MinEffect) basis() string {
 // this machine: in at least 90% of the trials on quiet processors with at most that many repeats,
 // as every larger change. If none was, it is the largest change of the trials: the machine may not
 // even show that one. With fewer repeats than all trials have, those with the fewest count: fewer
-// repeats do not show more. Of the classes of operations, it is that of the one that shows least.
-// ok is false for a quick calibration, and without trials of operations that were not padded.
-func (d *Document) MinEffect(repeats int) (largest MinEffect, ok bool) {
+// repeats do not show more. It is of a class of operations, or of the one that shows least if there
+// are no trials of that class. ok is false for a quick calibration, and without trials of
+// operations that were not padded.
+func (d *Document) MinEffect(class string, repeats int) (largest MinEffect, ok bool) {
 	if d.Quick {
 		return MinEffect{}, false
 	}
@@ -177,6 +205,9 @@ func (d *Document) MinEffect(repeats int) (largest MinEffect, ok bool) {
 		if !p.Loaded && len(p.Trials) > 0 && p.Trials[0].Count >= fewestTrials {
 			classes[p.Class] = append(classes[p.Class], p)
 		}
+	}
+	if of := classes[class]; of != nil {
+		return smallestOf(of, repeats), true
 	}
 	for _, class := range slices.Sorted(maps.Keys(classes)) {
 		if m := smallestOf(classes[class], repeats); !ok || m.Known > largest.Known {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -54,12 +55,82 @@ func TestMinEffectOfMachines(t *testing.T) {
 			"6.2 of 2026-03-04, calibration.json)" +
 			"; no full calibration of another, kernel 6.1"},
 	} {
-		share, from := MinEffectOf(c.found, 10, 0.02)
+		share, from := minEffectOf(c.found, "", 10, 0.02)
 		require.Equal(t, c.share, share)
 		require.Equal(t, c.from, from)
 	}
-	_, from := MinEffectOf([]Found{seen(0.05, false)}, 5, 0.02)
+	_, from := minEffectOf([]Found{seen(0.05, false)}, "", 5, 0.02)
 	require.Contains(t, from, "with 10 repeats, not measured below 10 repeats (calibration")
+}
+
+// A cell has the minimum effect of its own class of operations, if its path is of one class alone.
+func TestClassOf(t *testing.T) {
+	for want, paths := range map[string][][]string{
+		classMemory: {{"memory"}, {"memory, device soft, port_mtu 4096"}},
+		classSockets: {{"unix"}, {"tcp over lo, mtu 65536"},
+			{"tcp over lo, mtu 65536", "udp over lo, gro on"}},
+		"": {nil, {"memory", "tcp over lo"}, {"tcp over eth0, mtu 1500"}, {"verbs over mlx5_0/1"},
+			{"udp over lo", "impaired by netem"}},
+	} {
+		for _, path := range paths {
+			require.Equal(t, want, classOf(&set.Cell{Plugin: set.Plugin{Path: path}}), path)
+		}
+	}
+}
+
+// What changed by 10% has a verdict over sockets, where a calibration saw 5%, and none over memory,
+// where it saw 20%. The report says both; cells without a path have the larger.
+func TestMinEffectOfACell(t *testing.T) {
+	f := seen(0.2, false)
+	f.Document.Power = append(f.Document.Power, Power{Class: classSockets, Repeats: 10,
+		Trials: []Trials{{Known: 0.05, Count: 30, Found: 28, Share: Estimate{Value: 0.93}}}})
+	paths := []string{"memory", "tcp over lo, mtu 65536", ""}
+	of := func(factor float64, paths ...string) *set.Set {
+		s := set.New()
+		s.Environments = []set.Environment{{Identity: f.Identity}}
+		for i, path := range paths {
+			c := set.Cell{Status: set.Measured, Config: map[string]string{"transport": "shm",
+				"in_flight": string(rune('1' + i))}, Samples: map[string][]float64{}}
+			if path != "" {
+				c.Plugin.Path = []string{path}
+			}
+			for n := range 10 {
+				c.Samples[result.Throughput] = append(c.Samples[result.Throughput],
+					factor*(1e6+float64(n)))
+			}
+			s.Cells = append(s.Cells, c)
+		}
+		return s
+	}
+	report, err := Diff([]Found{f}, of(1, paths...), of(0.9, paths...), compare.Defaults())
+	require.NoError(t, err)
+	for i := range report.Changes {
+		c := &report.Changes[i]
+		if c.Config["in_flight"] == "2" {
+			require.Equal(t, compare.Worse, c.Verdict)
+			require.Equal(t, 0.05, c.Floor)
+		} else {
+			require.Equal(t, compare.Ambiguous, c.Verdict, c.Cell)
+			require.Equal(t, 0.2, c.Floor)
+		}
+	}
+	require.Equal(t, []float64{0.2, 0.05}, []float64{report.Floor, report.LeastFloor})
+	require.Equal(t, "found in 30 of 30 trials of memory with 10 repeats (calibration of "+
+		"2026-03-04, calibration.json); elsewhere 5%, found in 28 of 30 trials of sockets with 10 "+
+		"repeats (calibration of 2026-03-04, calibration.json)", report.FloorFrom)
+	report, err = Diff([]Found{f}, of(1, paths[1]), of(0.9, paths[1]), compare.Defaults())
+	require.NoError(t, err)
+	require.Equal(t, 0.05, report.Floor, "that of the cells alone")
+	require.Zero(t, report.LeastFloor)
+
+	s := of(1, paths[1], paths[1])
+	for i := range s.Cells[1].Samples[result.Throughput] {
+		s.Cells[1].Samples[result.Throughput][i] *= 0.9
+	}
+	ranking, err := Along([]Found{f}, s, "in-flight", compare.Defaults())
+	require.NoError(t, err)
+	require.Equal(t, "1", ranking.Groups[0].Leader)
+	require.Equal(t, 0.05, ranking.Groups[0].List[1].Floor)
 }
 
 // Without a control, changes count beyond the largest drift of the machines.

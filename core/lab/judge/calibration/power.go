@@ -40,9 +40,15 @@ func (d *Document) resolution() (Resolution, error) {
 	return r, nil
 }
 
+// The classes of operations of which a calibration knows what is found.
+const (
+	classMemory  = "memory"
+	classSockets = "sockets"
+)
+
 // classes has the class of operations of each experiment of power.
-var classes = map[string]string{ExperimentMemory: "memory", ExperimentSockets: "sockets",
-	ExperimentMemoryLoaded: "memory"}
+var classes = map[string]string{ExperimentMemory: classMemory, ExperimentSockets: classSockets,
+	ExperimentMemoryLoaded: classMemory}
 
 func (d *Document) power() ([]Power, error) {
 	rows := []Power{}

@@ -89,6 +89,8 @@ type Candidate struct {
 	// medians, with several states of the machine that of the levels which the order is by. No
 	// value is closer to the best than one before it in the list.
 	Lead *float64 `json:"lead,omitempty"`
+	// Floor is the minimum effect of the comparison with the best, 0 for the best itself.
+	Floor float64 `json:"floor,omitempty"`
 	// Behind is the change from this value to the best, absent for the best itself. Low and High
 	// are its interval, at the level that Holm's adjustment over all pairs of all groups tested it
 	// at. PHolm is against the floor.
@@ -306,7 +308,7 @@ func newCandidates(cells []*set.Cell, axis, metric string, labels set.Labels, sh
 		return Candidates{}, false
 	}
 	group.changes = comparePairs(pairs, Options{Metrics: []string{metric}, Floor: o.Floor,
-		Across: []string{rateOption}}, states, nil,
+		MinEffect: o.MinEffect, Across: []string{rateOption}}, states, nil,
 		func(p pair) string { return unreadNote(p, states) }, func(pair) string { return "" })
 	return group, true
 }
@@ -408,6 +410,7 @@ func (g *Candidates) judge() {
 		candidate.Behind, candidate.Low, candidate.High, candidate.PHolm = c.Change, c.Low,
 			c.High, c.PHolm
 		candidate.Verdict, candidate.Note, candidate.States = c.Verdict, c.Note, c.States
+		candidate.Floor = c.Floor
 		g.TooLittle = g.TooLittle || c.TooLittle
 		g.StatesApart = g.StatesApart || c.StatesApart
 		tooLittle[worse] = c.TooLittle || c.StatesApart

@@ -1,20 +1,25 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"transportbench/core/lab/judge/state"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/set"
 )
 
 // Basis is what the verdicts of a comparison rest on.
 type Basis struct {
 	// Alpha is the significance level over all tests together, and Floor the smallest change that
-	// counts, as a share.
-	Alpha float64 `json:"alpha"`
-	Floor float64 `json:"floor"`
-	// FloorFrom says where Floor is from, if the caller has chosen it by what is known of the
+	// counts, as a share: the largest of all cells, and LeastFloor the smallest, if that differs.
+	Alpha      float64 `json:"alpha"`
+	Floor      float64 `json:"floor"`
+	LeastFloor float64 `json:"least_floor,omitempty"`
+	// FloorFrom says where they are from, if the caller has chosen them by what is known of the
 	// machine.
 	FloorFrom string `json:"floor_from,omitempty"`
 	// Same is the margin within which the interval of what is [Same] lies, as a share; at most
@@ -40,12 +45,38 @@ func newBasis(o Options, differences []Difference, pairs []pair) (Basis, error) 
 		return Basis{}, err
 	}
 	b := Basis{Alpha: o.Alpha, Floor: o.Floor, Same: o.same(), Runtime: runtimeDifference(pairs)}
+	b.setFloors(o, pairs)
 	b.Across = slices.DeleteFunc(slices.Clone(differences),
 		func(d Difference) bool { return d.Key == runtimeKey })
 	if b.Runtime != nil {
 		b.Notes = append(b.Notes, b.Runtime.String())
 	}
 	return b, nil
+}
+
+// setFloors sets the minimum effects of the cells that were measured, and where they are from.
+func (b *Basis) setFloors(o Options, pairs []pair) {
+	floors := map[string]float64{}
+	for _, p := range pairs {
+		for _, c := range []*set.Cell{p.old, p.new} {
+			if o.MinEffect != nil && c.Status == set.Measured {
+				floor, from := o.MinEffect(c)
+				floors[from] = floor
+			}
+		}
+	}
+	sources := slices.SortedFunc(maps.Keys(floors), func(x, y string) int {
+		return cmp.Or(cmp.Compare(floors[y], floors[x]), cmp.Compare(x, y))
+	})
+	for i, from := range sources {
+		switch floor := floors[from]; {
+		case i == 0:
+			b.Floor, b.FloorFrom = floor, from
+		case floor < b.Floor:
+			b.LeastFloor = floor
+			b.FloorFrom += "; elsewhere " + format.Share(floor) + ", " + from
+		}
+	}
 }
 
 // oneMachine reports whether the sides were measured on one machine. The states of several cannot

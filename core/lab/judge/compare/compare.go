@@ -24,6 +24,9 @@ type Options struct {
 	// Floor is the minimum effect, as a share. Every change is tested against it; with 0, any
 	// significant change counts.
 	Floor float64
+	// MinEffect, unless it is nil, returns the minimum effect of comparisons of a cell in place of
+	// Floor, which is the least, and where it is from.
+	MinEffect func(c *set.Cell) (share float64, from string)
 	// Drift is the minimum effect between sets that were measured at different times without a
 	// control, as a share, if that is more than Floor. DriftFrom says where it is from.
 	Drift     float64
@@ -72,6 +75,16 @@ func (o Options) same() float64 {
 		return o.Floor
 	}
 	return min(o.Floor, o.Same)
+}
+
+// floorOf returns the minimum effect of a pair: the larger of those of its cells.
+func (o Options) floorOf(p pair) float64 {
+	if o.MinEffect == nil {
+		return o.Floor
+	}
+	a, _ := o.MinEffect(p.old)
+	b, _ := o.MinEffect(p.new)
+	return max(a, b)
 }
 
 // Diff compares two sets. It returns an [*IdentityError] if their identities differ in a key that
@@ -221,7 +234,8 @@ func test(changes []Change, o Options) {
 
 func comparePair(p pair, note string, o Options, states state.Classifier, by *controls,
 	label string) []Change {
-	blank := Change{Cell: label, Transport: p.new.Transport(), Config: p.new.Config}
+	blank := Change{Cell: label, Transport: p.new.Transport(), Config: p.new.Config,
+		Floor: o.floorOf(p)}
 	if why, both := unusable(p); why != "" {
 		if both {
 			return nil

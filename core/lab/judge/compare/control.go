@@ -358,7 +358,7 @@ func (r *Report) controlNotes(o Options) (notes []string) {
 		if reason == unseenMovement {
 			note += ": they have no verdict"
 		} else if o.DriftFrom != "" {
-			note += "; the minimum effect there: " + format.Share(max(o.Floor, o.Drift)) +
+			note += "; the minimum effect there: " + format.Share(max(r.Floor, o.Drift)) +
 				", " + o.DriftFrom
 		}
 		notes = append(notes, note)

@@ -70,6 +70,9 @@ type Change struct {
 	Better    result.Better     `json:"better"`
 	Old       *result.Metric    `json:"old,omitempty"`
 	New       *result.Metric    `json:"new,omitempty"`
+	// Floor is the minimum effect, as a share; without a control, [Options.Drift] counts if it is
+	// more.
+	Floor float64 `json:"floor"`
 	// Change is new over old minus 1 within the states of the machine, without the movement of the
 	// machine if there is a Control; absent if Incomparable. Low and High are its interval at the
 	// level that Holm's adjustment tested it at (without a test, at that of the changes that were
@@ -119,9 +122,9 @@ type Change struct {
 // is known to drift by.
 func (c *Change) minChange(o Options) float64 {
 	if c.Uncontrolled != "" {
-		return max(o.Floor, o.Drift)
+		return max(c.Floor, o.Drift)
 	}
-	return o.Floor
+	return c.Floor
 }
 
 // Acceptance says who has accepted a change for the worse, and why.

@@ -42,6 +42,7 @@ func overLoads(changes []Change, o Options) []Change {
 				Control: &Control{Others: c.Control.Others, peer: c.Control.peer}}
 			rows[of] = row
 		}
+		row.Floor = max(row.Floor, c.Floor)
 		row.blocks = append(row.blocks, c.blocks...)
 		row.Control.Others = min(row.Control.Others, c.Control.Others)
 		raw[row] = append(raw[row], math.Log1p(c.Control.Raw))
