@@ -428,6 +428,9 @@ func DiffSummary(r *compare.Report) string {
 		text += fmt.Sprintf("\n%s of cells without a verdict: %s",
 			format.Count(withheld[why], "change"), why)
 	}
+	if line := belowClock(r); line != "" {
+		text += "\n" + line
+	}
 	switch {
 	case r.Together != "":
 		text += "\n" + r.Together + "; measured in turns, it can be told: transportbench " +
@@ -439,6 +442,26 @@ func DiffSummary(r *compare.Report) string {
 		text += "\n" + line
 	}
 	return text
+}
+
+// belowClock says how many changes have no verdict because the clock is too coarse for them, and
+// what shows them; it is empty if there are none.
+func belowClock(r *compare.Report) string {
+	var metrics []string
+	n := 0
+	for i := range r.Changes {
+		if c := &r.Changes[i]; c.BelowClock {
+			if n++; !slices.Contains(metrics, c.Metric) {
+				metrics = append(metrics, c.Metric)
+			}
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s of %s without a verdict, smaller than a step of the clock: --metric "+
+		"%s,%s shows smaller ones", format.Count(n, "change"), format.List(metrics),
+		result.Throughput, result.LatencyMean)
 }
 
 // seen says which changes the tests could have found, or returns "" if there are none.

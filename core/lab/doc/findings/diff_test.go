@@ -82,6 +82,16 @@ func TestMovedTogether(t *testing.T) {
 	require.Equal(t, 1, strings.Count(text, compare.Bridge))
 }
 
+// If the clock is why there is no verdict, the summary says so, and which metrics are finer.
+func TestBelowClock(t *testing.T) {
+	require.Contains(t, DiffSummary(&compare.Report{Changes: []compare.Change{
+		{Metric: result.LatencyP50, BelowClock: true}, {Metric: result.Throughput},
+		{Metric: result.LatencyP50, BelowClock: true}}}),
+		"\n2 changes of latency_p50 without a verdict, smaller than a step of the clock: "+
+			"--metric throughput,latency_mean shows smaller ones")
+	require.NotContains(t, DiffSummary(&compare.Report{}), "clock")
+}
+
 // Too few windows in the same states of the machine are no tie, and no lack of repeats.
 func TestStatesApart(t *testing.T) {
 	var out bytes.Buffer

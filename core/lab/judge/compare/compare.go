@@ -570,7 +570,7 @@ func (c *Change) withholdForClock(o Options) {
 	if !counts && c.step <= floor*median || change >= floor*median+c.step {
 		return
 	}
-	c.Verdict, c.TooLittle, c.StatesApart = Ambiguous, false, false
+	c.Verdict, c.TooLittle, c.StatesApart, c.BelowClock = Ambiguous, false, false, true
 	beyond := ""
 	if change >= c.step {
 		beyond = format.Share(floor) + " and "

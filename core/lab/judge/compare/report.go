@@ -107,9 +107,12 @@ type Change struct {
 	Verdict Verdict  `json:"verdict"`
 	// TooLittle is set if there are too few repeats for a verdict. StatesApart is set instead if
 	// there are enough, but too few windows in the same states of the machine.
-	TooLittle   bool   `json:"too_little,omitempty"`
-	StatesApart bool   `json:"states_apart,omitempty"`
-	Note        string `json:"note,omitempty"`
+	TooLittle   bool `json:"too_little,omitempty"`
+	StatesApart bool `json:"states_apart,omitempty"`
+	// BelowClock is set if there is no verdict because the change is smaller than a step of the
+	// clock.
+	BelowClock bool   `json:"below_clock,omitempty"`
+	Note       string `json:"note,omitempty"`
 	// Accepted is set if somebody has accepted that the change is Worse.
 	Accepted *Acceptance `json:"accepted,omitempty"`
 

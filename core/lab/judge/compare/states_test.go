@@ -381,11 +381,13 @@ func TestNoVerdictBelowAClockStep(t *testing.T) {
 	require.Equal(t, Worse, one(t, latency(100, 0), latency(107, 0), o).Verdict)
 	c := one(t, latency(100, 0.4), latency(107, 10), o)
 	require.Equal(t, Ambiguous, c.Verdict)
+	require.True(t, c.BelowClock)
 	require.Less(t, *c.PHolm, 0.05)
 	require.Equal(t, "the change of latency_p50 is smaller than a step of the clock (10 ns), so "+
 		"there is no verdict", c.Note)
-	require.Equal(t, Worse, one(t, latency(100, 10), latency(115, 10), o).Verdict,
-		"more than a step")
+	c = one(t, latency(100, 10), latency(115, 10), o)
+	require.Equal(t, Worse, c.Verdict, "more than a step")
+	require.False(t, c.BelowClock)
 	require.Equal(t, Same, one(t, latency(1000, 10), latency(1001, 10), o).Verdict,
 		"a step is finer than the floor")
 	require.Equal(t, Ambiguous, one(t, latency(100, 10), latency(100, 10), o).Verdict,
