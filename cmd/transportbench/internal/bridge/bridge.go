@@ -44,12 +44,12 @@ func Kept(executable string) (dirs []string) {
 // options of a transport by the plugin in a directory, or nil if there is none.
 func Command(r *compare.Report, old, new *set.Set, kept, used []string,
 	schemaOf func(dir, transport string) []transport.Option) string {
-	controlled := func(c compare.Change) bool { return c.Control != nil }
+	fairer := func(c compare.Change) bool { return c.FairerInTurns() }
 	at := slices.IndexFunc(r.Changes, func(c compare.Change) bool {
-		return controlled(c) && c.Verdict == compare.Ambiguous
+		return fairer(c) && c.Verdict == compare.Ambiguous
 	})
 	if at < 0 {
-		at = max(slices.IndexFunc(r.Changes, controlled), 0)
+		at = max(slices.IndexFunc(r.Changes, fairer), 0)
 	}
 	c := &r.Changes[at]
 	row := slices.IndexFunc(new.Cells, func(cell set.Cell) bool {

@@ -103,7 +103,7 @@ func Diff(old, new *set.Set, o Options) (*Report, error) {
 	controls := func(states state.Classifier, oneMachine bool) *controls {
 		none := ""
 		if !oneMachine {
-			none = "different machines"
+			none = otherMachines
 		}
 		return newControls(old, new, m.pairs, states, none)
 	}
@@ -192,9 +192,7 @@ func report(old, new *set.Set, m matched, o Options,
 	r.Tests = count(r.Changes, tested)
 	r.Notes = append(r.Notes, r.controlNotes(o)...)
 	r.Together = r.movedTogether(o)
-	if r.Controlled() || slices.ContainsFunc(r.Changes, func(c Change) bool {
-		return c.withheld != ""
-	}) {
+	if slices.ContainsFunc(r.Changes, func(c Change) bool { return c.FairerInTurns() }) {
 		r.Bridge = Bridge
 	}
 	r.Means = means(r.Changes)

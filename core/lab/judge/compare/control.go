@@ -412,6 +412,16 @@ func (r *Report) movedTogether(o Options) string {
 		strings.Join(moved, ", "), differs)
 }
 
+// otherMachines is why sets of several machines have no control.
+const otherMachines = "different machines"
+
+// FairerInTurns reports whether a change may be the machine's, which sides that are measured in
+// turns would show.
+func (c *Change) FairerInTurns() bool {
+	return c.Control != nil || c.withheld != "" ||
+		c.Uncontrolled != "" && c.Uncontrolled != otherMachines
+}
+
 // Bridge is the command that compares two versions without the movement of the machine: it measures
 // the plugins of both in turns.
 const Bridge = "ab --a plugin-dir=OLD --b plugin-dir=NEW"

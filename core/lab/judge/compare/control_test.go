@@ -198,6 +198,7 @@ func TestTooFewOthers(t *testing.T) {
 	const why = "no control for 8 changes, because of fewer than 4 other transports under the " +
 		"same load, and no reference"
 	require.Equal(t, why, report.Notes[0])
+	require.Equal(t, Bridge, report.Bridge, "as two runs")
 	o.Drift, o.DriftFrom = 0.25, "seen"
 	report, err = Diff(old, new, o)
 	require.NoError(t, err)
@@ -206,6 +207,12 @@ func TestTooFewOthers(t *testing.T) {
 	report, err = Pairwise(old, new, o)
 	require.NoError(t, err)
 	require.Empty(t, report.Changes[0].Uncontrolled, "sides in turns need none")
+	require.Empty(t, report.Bridge)
+	new.Environments[0].Identity = map[string]string{"cpu": "another", "kernel": "6.1"}
+	o.Across = []string{"cpu"}
+	report, err = Diff(old, new, o)
+	require.NoError(t, err)
+	require.Empty(t, report.Bridge, "no machine has both sides")
 }
 
 // What a new runtime, version or revision changes for all looks like a movement of the machine, and

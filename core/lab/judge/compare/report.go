@@ -47,8 +47,7 @@ type Report struct {
 	// there are any, else those of the changes.
 	Seen Seen `json:"seen,omitzero"`
 	// Bridge has the options of the command that measures both versions in turns, if the caller
-	// knows their plugins, else [Bridge]; it is empty if no change has a control or lacks one for
-	// what the machine did.
+	// knows their plugins, else [Bridge]; it is empty if the sides were, or have different machines.
 	Bridge string `json:"bridge,omitempty"`
 	// Together says that the sets cannot tell a change of what all transports share from one of the
 	// machine: most moved together, and the runtime or the tool differs. It is empty otherwise.
