@@ -48,7 +48,7 @@ type PairedTest struct {
 	Compare   compare.Options
 	// MinEffect returns the minimum effects with that many repeats of each side, for Compare. If it
 	// is nil, that of Compare counts.
-	MinEffect func(repeats int) func(*set.Cell) (share float64, from string)
+	MinEffect func(repeats int) func(c *set.Cell, times int) (share float64, from string)
 }
 
 // EndReason is why a paired test ended, as text for the user.

@@ -65,9 +65,9 @@ func TestPairedTestEnds(t *testing.T) {
 
 	d = pairedTest(r, 1e6, 0.9e6, 0.005)
 	asked := 0
-	d.MinEffect = func(n int) func(*set.Cell) (float64, string) {
+	d.MinEffect = func(n int) func(*set.Cell, int) (float64, string) {
 		asked = n
-		return func(*set.Cell) (float64, string) { return 0.5, "seen" }
+		return func(*set.Cell, int) (float64, string) { return 0.5, "seen" }
 	}
 	v, err = d.run(t.Context())
 	require.NoError(t, err)

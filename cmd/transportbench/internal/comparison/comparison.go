@@ -43,9 +43,6 @@ const (
 	formatJUnit    = "junit"
 )
 
-// repeatsForSmall is the least number of repeats that is offered if a small change is sought.
-const repeatsForSmall = 30
-
 // DiffFormats are the names of the formats.
 var DiffFormats = []string{FormatTable, FormatMarkdown, FormatJSON, FormatCSV, FormatGitHub,
 	formatJUnit}
@@ -311,7 +308,7 @@ func (c *Flags) verdictOf(r *compare.Report, thresholds bool) error {
 			weakest = "needs " + format.Share(s.Largest)
 		}
 		remedy := fmt.Sprintf("measure with --repeats %d, or compare fewer metrics and cells",
-			max(repeatsForSmall, 2*r.OldSide.MinRepeats))
+			r.MoreRepeats())
 		if c.required <= r.Floor {
 			remedy = fmt.Sprintf("no change within the minimum effect of %s counts; --floor sets "+
 				"another", format.Share(r.Floor))

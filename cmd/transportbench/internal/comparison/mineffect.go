@@ -33,7 +33,7 @@ func FindMinEffect(a *app.App, c *Flags, find func() []calibration.Found) MinEff
 }
 
 // Of returns the minimum effects with so many repeats, or nil if the user has chosen one for all.
-func (m MinEffect) Of(repeats int) func(*set.Cell) (share float64, from string) {
+func (m MinEffect) Of(repeats int) func(c *set.Cell, times int) (share float64, from string) {
 	if m.chosen {
 		return nil
 	}

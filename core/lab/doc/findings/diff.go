@@ -482,9 +482,14 @@ func seen(r *compare.Report) string {
 	text := fmt.Sprintf("smallest change %s: %s in half of %s, at most %s", what,
 		size(s.Median), format.Count(s.Tests-s.None, "test"), size(s.Largest))
 	if s.None > 0 {
-		return fmt.Sprintf("%s; none in %d more, the first of %s: %s", text, s.None, of, s.Why)
+		text = fmt.Sprintf("%s; none in %d more, the first of %s: %s", text, s.None, of, s.Why)
+	} else {
+		text += " (" + of + ")"
 	}
-	return fmt.Sprintf("%s (%s)", text, of)
+	if median, ok := r.SeenWithMore(); ok && r.Thresholds.Tests == 0 {
+		text += fmt.Sprintf("; with --repeats %d about %s in half", r.MoreRepeats(), size(median))
+	}
+	return text
 }
 
 // margins returns the minimum effects, and the margin of SAME if that is less.

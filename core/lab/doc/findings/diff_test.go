@@ -10,6 +10,7 @@ import (
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
 )
 
 // TestMeans: the numbers of cells of all means of a transport share a column.
@@ -90,6 +91,25 @@ func TestBelowClock(t *testing.T) {
 		"\n2 changes of latency_p50 without a verdict, smaller than a step of the clock: "+
 			"--metric throughput,latency_mean shows smaller ones")
 	require.NotContains(t, DiffSummary(&compare.Report{}), "clock")
+}
+
+// Beside the smallest change that could have been found stands how many repeats find a smaller one.
+func TestMoreRepeats(t *testing.T) {
+	of := func(factor float64) *set.Set {
+		values := make([]float64, 10)
+		for i := range values {
+			values[i] = factor * (1 + 0.03*float64(i))
+		}
+		s := set.New()
+		s.Environments = []set.Environment{{}}
+		s.Cells = []set.Cell{{Status: set.Measured, Config: map[string]string{"transport": "shm"},
+			Samples: map[string][]float64{result.Throughput: values}}}
+		return s
+	}
+	r, err := compare.Diff(of(1), of(1), compare.Defaults())
+	require.NoError(t, err)
+	require.Regexp(t, `\nsmallest change for the worse .* \(.*throughput\); `+
+		`with --repeats 30 about [0-9.]+% in half$`, DiffSummary(r))
 }
 
 // Too few windows in the same states of the machine are no tie, and no lack of repeats.

@@ -37,9 +37,9 @@ func classOf(c *set.Cell) (class string) {
 // MinEffects returns the function for [compare.Options.MinEffect]: the minimum effect of so many
 // repeats a side, of a cell's class of operations.
 func MinEffects(found []Found, repeats int,
-	standard float64) func(c *set.Cell) (share float64, from string) {
-	return func(c *set.Cell) (float64, string) {
-		return minEffectOf(found, classOf(c), repeats, standard)
+	standard float64) func(c *set.Cell, times int) (share float64, from string) {
+	return func(c *set.Cell, times int) (float64, string) {
+		return minEffectOf(found, classOf(c), times*repeats, standard)
 	}
 }
 
@@ -102,8 +102,8 @@ func Along(found []Found, s *set.Set, axis string, o compare.Options) (*compare.
 func Diff(found []Found, old, new *set.Set, o compare.Options) (*compare.Report, error) {
 	repeats := Repeats(compare.OptionNames(o.Ignore, old, new), old, new)
 	within := MinEffects(found, repeats, o.Floor)
-	o.MinEffect = func(c *set.Cell) (float64, string) {
-		share, from := within(c)
+	o.MinEffect = func(c *set.Cell, times int) (float64, string) {
+		share, from := within(c, times)
 		return minEffectBetween(found, share, from)
 	}
 	o.Drift, o.DriftFrom = driftOf(found)

@@ -60,7 +60,7 @@ func (b *Basis) setFloors(o Options, pairs []pair) {
 	for _, p := range pairs {
 		for _, c := range []*set.Cell{p.old, p.new} {
 			if o.MinEffect != nil && c.Status == set.Measured {
-				floor, from := o.MinEffect(c)
+				floor, from := o.MinEffect(c, 1)
 				floors[from] = floor
 			}
 		}

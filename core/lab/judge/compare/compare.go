@@ -25,8 +25,9 @@ type Options struct {
 	// significant change counts.
 	Floor float64
 	// MinEffect, unless it is nil, returns the minimum effect of comparisons of a cell in place of
-	// Floor, which is the least, and where it is from.
-	MinEffect func(c *set.Cell) (share float64, from string)
+	// Floor, which is the least, and where it is from. It is of times as many repeats as the sets
+	// have.
+	MinEffect func(c *set.Cell, times int) (share float64, from string)
 	// Drift is the minimum effect between sets that were measured at different times without a
 	// control, as a share, if that is more than Floor. DriftFrom says where it is from.
 	Drift     float64
@@ -46,6 +47,8 @@ type Options struct {
 	Ignore []string
 	// Thresholds are limits that changes must keep.
 	Thresholds []Threshold
+
+	times int // by how much more repeats [Report.MoreRepeats] are than the sets have
 }
 
 // DefaultMetrics are compared unless others are asked for. Most others follow from these, and every
@@ -77,13 +80,14 @@ func (o Options) same() float64 {
 	return min(o.Floor, o.Same)
 }
 
-// floorOf returns the minimum effect of a pair: the larger of those of its cells.
-func (o Options) floorOf(p pair) float64 {
+// floorOf returns the minimum effect of a pair with times as many repeats: the larger of those of
+// its cells.
+func (o Options) floorOf(p pair, times int) float64 {
 	if o.MinEffect == nil {
 		return o.Floor
 	}
-	a, _ := o.MinEffect(p.old)
-	b, _ := o.MinEffect(p.new)
+	a, _ := o.MinEffect(p.old, times)
+	b, _ := o.MinEffect(p.new, times)
 	return max(a, b)
 }
 
@@ -168,6 +172,7 @@ func report(old, new *set.Set, m matched, o Options,
 		states = state.NewClassifier(old, new)
 		r.within(states)
 	}
+	o.times = r.timesMore()
 	by := controls(states, oneMachine)
 	r.Notes = appendNew(r.Notes, by.note())
 	r.Changes = comparePairs(m.pairs, o, states, by,
@@ -197,7 +202,7 @@ func report(old, new *set.Set, m matched, o Options,
 	}
 	r.Means = means(r.Changes)
 	r.Broken, r.Thresholds, r.detectable = breaches(r.Changes, o)
-	if changes := r.detectableChanges(o); len(r.detectable) == 0 {
+	if changes := r.detectableChanges(); len(r.detectable) == 0 {
 		r.detectable = changes
 	}
 	r.Seen = seen(r.detectable)
@@ -224,7 +229,7 @@ func test(changes []Change, o Options) {
 	spread(changes)
 	_ = parallel.Each(len(changes), func(i int) error {
 		if c := &changes[i]; c.Verdict == "" {
-			c.P = new(c.outside(1+*c.Change, c.minChange(o)))
+			c.P = new(c.outside(1+*c.Change, c.minChange()))
 		}
 		return nil
 	})
@@ -233,7 +238,7 @@ func test(changes []Change, o Options) {
 func comparePair(p pair, note string, o Options, states state.Classifier, by *controls,
 	label string) []Change {
 	blank := Change{Cell: label, Transport: p.new.Transport(), Config: p.new.Config,
-		Floor: o.floorOf(p)}
+		Floor: o.floorOf(p, 1), floorOfMore: o.floorOf(p, o.times)}
 	if why, both := unusable(p); why != "" {
 		if both {
 			return nil
@@ -263,7 +268,9 @@ func comparePair(p pair, note string, o Options, states state.Classifier, by *co
 			c.withholdForStarts(p)
 		}
 		if by != nil && len(c.blocks) > 0 && !shareRounds(a, b) {
-			c.apply(by, p, a, b, states)
+			if c.apply(by, p, a, b, states); c.Uncontrolled != "" {
+				c.drift = o.Drift
+			}
 			c.withholdForDisturbance(p, o)
 		}
 		if step := max(p.old.ClockStep, p.new.ClockStep); isClocked(name) {
@@ -559,7 +566,7 @@ func (c *Change) withholdForClock(o Options) {
 	if c.step == 0 {
 		return
 	}
-	median, floor := c.Old.Median, c.minChange(o)
+	median, floor := c.Old.Median, c.minChange()
 	if c.Verdict == Same {
 		floor = o.same()
 	}

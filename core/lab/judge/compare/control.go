@@ -393,9 +393,9 @@ func (r *Report) movedTogether(o Options) string {
 				continue
 			}
 			by := c.Control.Machine
-			if all = append(all, by); by > c.minChange(o) {
+			if all = append(all, by); by > c.minChange() {
 				up = append(up, by)
-			} else if by < -c.minChange(o) {
+			} else if by < -c.minChange() {
 				down = append(down, by)
 			}
 		}

@@ -36,16 +36,11 @@ type detectable struct {
 
 // detectableChanges sets Detectable of every change that was tested, and returns those of all
 // changes that have a direction.
-func (r *Report) detectableChanges(o Options) (list []detectable) {
+func (r *Report) detectableChanges() (list []detectable) {
 	level := r.level(r.Changes)
 	_ = parallel.Each(len(r.Changes), func(i int) error {
 		if c := &r.Changes[i]; c.PHolm != nil {
-			higher := c.Better == result.Higher
-			limit := c.minChange(o)
-			if higher {
-				limit = -limit
-			}
-			c.Detectable = c.findable(limit, !higher, level)
+			c.Detectable = c.findableWorse(level)
 		}
 		return nil
 	})
@@ -82,6 +77,54 @@ func (c *Change) why(level float64) string {
 		return "the cell was disturbed"
 	}
 	return FewRepeats
+}
+
+// findableWorse is [Change.findable] for a change for the worse beyond the minimum effect.
+func (c *Change) findableWorse(level float64) *float64 {
+	if c.Better == result.Higher {
+		return c.findable(-c.minChange(), false, level)
+	}
+	return c.findable(c.minChange(), true, level)
+}
+
+// repeatsForSmall is the least number of repeats that is offered if a small change is sought.
+const repeatsForSmall = 30
+
+// timesMore returns by how much more repeats [Report.MoreRepeats] are than the sets have.
+func (r *Report) timesMore() int {
+	n := max(1, min(r.OldSide.MinRepeats, r.NewSide.MinRepeats))
+	return max(2, (repeatsForSmall+n-1)/n)
+}
+
+// MoreRepeats returns how many repeats of each side to measure if a smaller change is sought.
+func (r *Report) MoreRepeats() int {
+	return r.timesMore() * min(r.OldSide.MinRepeats, r.NewSide.MinRepeats)
+}
+
+// SeenWithMore returns the median of [Seen] with [Report.MoreRepeats], if those scattered as the
+// values do: each value counts several times, and the minimum effect is that of so many repeats. ok
+// is false if it is no smaller.
+func (r *Report) SeenWithMore() (median float64, ok bool) {
+	level, times := r.level(r.Changes), r.timesMore()
+	sizes := make([]float64, len(r.Changes))
+	_ = parallel.Each(len(r.Changes), func(i int) error {
+		if r.Changes[i].PHolm == nil || len(r.Changes[i].blocks) == 0 {
+			return nil
+		}
+		more := r.Changes[i]
+		more.Floor, more.blocks = more.floorOfMore, more.blocks.Repeated(times)
+		if size := more.findableWorse(level); size != nil {
+			sizes[i] = *size
+		}
+		return nil
+	})
+	sizes = slices.DeleteFunc(sizes, func(size float64) bool { return size == 0 })
+	if len(sizes) == 0 {
+		return 0, false
+	}
+	slices.Sort(sizes)
+	median = sizes[len(sizes)/2]
+	return median, median < r.Seen.Median
 }
 
 // findable returns the size of the smallest change that is significantly above the limit, or below

@@ -89,6 +89,45 @@ func TestDetectableIsFoundHalfOfTheTime(t *testing.T) {
 	require.InDelta(t, 0.5, float64(found)/trials, 0.1)
 }
 
+// What more repeats could find follows from the values: sets that have as many find changes of that
+// size. The minimum effect of so many repeats bounds it, and without a scatter they find no less.
+func TestSeenWithMore(t *testing.T) {
+	r := rand.New(rand.NewPCG(24, 1))
+	of := func(n int, spread float64, o Options) *Report {
+		report, err := Diff(newSet(cell(nil, noisy(r, n, 1e6, spread)...)),
+			newSet(cell(nil, noisy(r, n, 1e6, spread)...)), o)
+		require.NoError(t, err)
+		return report
+	}
+	const trials = 200
+	expected, true30 := 0.0, 0.0
+	for range trials {
+		report := of(10, 0.05, Defaults())
+		require.Equal(t, 30, report.MoreRepeats())
+		more, ok := report.SeenWithMore()
+		require.True(t, ok)
+		expected += more / trials
+		true30 += of(30, 0.05, Defaults()).Seen.Median / trials
+	}
+	require.InEpsilon(t, true30, expected, 0.1)
+	require.Equal(t, 35, of(7, 0.05, Defaults()).MoreRepeats())
+	require.Equal(t, 80, of(40, 0.05, Defaults()).MoreRepeats())
+
+	o := Defaults()
+	o.MinEffect = func(_ *set.Cell, times int) (float64, string) {
+		return 0.3 / float64(times), "seen"
+	}
+	report := of(10, 0.001, o)
+	require.InDelta(t, 0.3, report.Seen.Median, 0.01)
+	more, ok := report.SeenWithMore()
+	require.True(t, ok)
+	require.InDelta(t, 0.1, more, 0.01)
+	_, ok = of(10, 0, Defaults()).SeenWithMore()
+	require.False(t, ok)
+	_, ok = of(2, 0.05, Defaults()).SeenWithMore()
+	require.False(t, ok, "too few repeats to say")
+}
+
 // A test that cannot find any change is named.
 func TestNothingDetectable(t *testing.T) {
 	report, err := Diff(newSet(cell(nil, 1, 2)), newSet(cell(nil, 1, 2)), Defaults())

@@ -47,7 +47,7 @@ type Report struct {
 	// there are any, else those of the changes.
 	Seen Seen `json:"seen,omitzero"`
 	// Bridge has the options of the command that measures both versions in turns, if the caller
-	// knows their plugins, else [Bridge]; it is empty if the sides were, or have different machines.
+	// knows their plugins, else [Bridge]; it is empty if they were, or the machines differ.
 	Bridge string `json:"bridge,omitempty"`
 	// Together says that the sets cannot tell a change of what all transports share from one of the
 	// machine: most moved together, and the runtime or the tool differs. It is empty otherwise.
@@ -117,17 +117,15 @@ type Change struct {
 
 	withheld string  // why what the machine did between the sets allows no verdict
 	step     float64 // of the clock, in ns, if the metric is read from it; else 0
+	drift    float64 // [Options.Drift], if there is no control
+	// floorOfMore is Floor with [Report.MoreRepeats].
+	floorOfMore float64
 	observations
 }
 
 // minChange returns the smallest change that counts: without a control, at least what the machine
 // is known to drift by.
-func (c *Change) minChange(o Options) float64 {
-	if c.Uncontrolled != "" {
-		return max(c.Floor, o.Drift)
-	}
-	return c.Floor
-}
+func (c *Change) minChange() float64 { return max(c.Floor, c.drift) }
 
 // Acceptance says who has accepted a change for the worse, and why.
 type Acceptance struct {

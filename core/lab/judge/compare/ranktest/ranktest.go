@@ -303,6 +303,18 @@ func (s Blocks) SmallestP() float64 {
 	return min(1, p)
 }
 
+// Repeated returns blocks in which each value occurs so many times.
+func (s Blocks) Repeated(times int) Blocks {
+	repeated := func(values []float64) []float64 {
+		return slices.Sorted(slices.Values(slices.Repeat(values, times)))
+	}
+	more := make(Blocks, len(s))
+	for i, b := range s {
+		more[i] = Block{repeated(b.A), repeated(b.B)}
+	}
+	return more
+}
+
 // RepeatsFor returns the least number of repeats a side with which one of several tests can get
 // below alpha.
 func RepeatsFor(alpha float64, tests int) int {
