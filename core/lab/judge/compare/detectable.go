@@ -87,8 +87,12 @@ func (c *Change) findableWorse(level float64) *float64 {
 	return c.findable(c.minChange(), true, level)
 }
 
-// repeatsForSmall is the least number of repeats that is offered if a small change is sought.
-const repeatsForSmall = 30
+// repeatsForSmall is the least number of repeats that is offered if a small change is sought, one
+// below small: nobody measures more for what doubles or halves.
+const (
+	repeatsForSmall = 30
+	small           = 0.5
+)
 
 // timesMore returns by how much more repeats [Report.MoreRepeats] are than the sets have.
 func (r *Report) timesMore() int {
@@ -103,7 +107,7 @@ func (r *Report) MoreRepeats() int {
 
 // SeenWithMore returns the median of [Seen] with [Report.MoreRepeats], if those scattered as the
 // values do: each value counts several times, and the minimum effect is that of so many repeats. ok
-// is false if it is no smaller.
+// is false if it is no smaller, and if it is no small change.
 func (r *Report) SeenWithMore() (median float64, ok bool) {
 	level, times := r.level(r.Changes), r.timesMore()
 	sizes := make([]float64, len(r.Changes))
@@ -124,7 +128,7 @@ func (r *Report) SeenWithMore() (median float64, ok bool) {
 	}
 	slices.Sort(sizes)
 	median = sizes[len(sizes)/2]
-	return median, median < r.Seen.Median
+	return median, median < min(small, r.Seen.Median)
 }
 
 // findable returns the size of the smallest change that is significantly above the limit, or below

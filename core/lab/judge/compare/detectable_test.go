@@ -126,6 +126,9 @@ func TestSeenWithMore(t *testing.T) {
 	require.False(t, ok)
 	_, ok = of(2, 0.05, Defaults()).SeenWithMore()
 	require.False(t, ok, "too few repeats to say")
+	more, ok = of(10, 10, Defaults()).SeenWithMore()
+	require.Greater(t, more, 0.5)
+	require.False(t, ok, "nothing small")
 }
 
 // A test that cannot find any change is named.
