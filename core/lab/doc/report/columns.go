@@ -10,6 +10,7 @@ import (
 
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/doc/report/cellpage"
+	"transportbench/core/lab/doc/tables"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/format"
@@ -165,7 +166,7 @@ func roundedOrNil(v *float64) *float64 {
 func worst(list []result.Finding) result.Severity {
 	w := 0
 	for _, one := range list {
-		w = max(w, slices.Index(severities, one.Severity))
+		w = max(w, slices.Index(severities, tables.SeverityOf(one.Name, one.Severity)))
 	}
 	return severities[w]
 }
@@ -174,7 +175,7 @@ func worst(list []result.Finding) result.Severity {
 func warnings(list []result.Finding) int {
 	n := 0
 	for _, one := range list {
-		if one.Severity == result.Warning {
+		if tables.SeverityOf(one.Name, one.Severity) == result.Warning {
 			n++
 		}
 	}

@@ -393,3 +393,13 @@ func TestDay(t *testing.T) {
 	require.Equal(t, "5.00 us", measureText(5000, "ns"))
 	require.Equal(t, "1 core", format.Count(1, "core"))
 }
+
+// A doubt about the stages of a call is no warning of the cell's figures.
+func TestStagesAreADetail(t *testing.T) {
+	stages := result.Finding{Name: "stages", Severity: result.Warning}
+	other := result.Finding{Name: "mean", Severity: result.Warning}
+	require.Zero(t, warnings([]result.Finding{stages}))
+	require.Equal(t, result.Info, worst([]result.Finding{stages}))
+	require.Equal(t, 1, warnings([]result.Finding{stages, other}))
+	require.Equal(t, result.Warning, worst([]result.Finding{stages, other}))
+}

@@ -321,7 +321,7 @@ func CellChecks(c *set.Cell) doc.Cell {
 		if set.OfDisturbance(d) {
 			disturbed = true
 		} else if !(c.Incomplete && d.Name == "complete") && d.Scope != result.ScopeMachine {
-			counts[d.Severity]++
+			counts[SeverityOf(d.Name, d.Severity)]++
 		}
 	}
 	var parts []string
@@ -410,11 +410,7 @@ func Warnings(s *set.Set) *doc.Doc {
 	}
 	first := new(few)
 	for _, d := range g.List() {
-		severity := d.Severity
-		if d.Check == "stages" { // concerns the table of stages alone
-			severity = result.Info
-		}
-		first.add(severity, GroupedWarnings([]set.GroupedWarning{d}))
+		first.add(SeverityOf(d.Check, d.Severity), GroupedWarnings([]set.GroupedWarning{d}))
 	}
 	for _, d := range machineFacts(s.Cells) {
 		one := new(doc.Doc)

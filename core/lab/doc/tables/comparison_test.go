@@ -56,6 +56,19 @@ info: this machine: spare_processor: 2 threads take all 2 processors
 	require.Equal(t, "ok", CellChecks(&s.Cells[0]).Text)
 }
 
+// A doubt about the stages concerns their table alone: rows do not count it, and lists fold it.
+func TestStagesAreADetail(t *testing.T) {
+	s := set.New()
+	s.Cells = []set.Cell{{Config: map[string]string{"transport": "shm"}, Warnings: []result.Finding{
+		{Name: "stages", Severity: result.Warning, Message: "they explain 80%"}}}}
+	require.Equal(t, "ok", CellChecks(&s.Cells[0]).Text)
+	for _, list := range []*doc.Doc{Warnings(s), FewWarnings(set.Warnings(s))} {
+		var out bytes.Buffer
+		write(&out, list)
+		require.True(t, strings.HasPrefix(out.String(), "\n1 "), out.String())
+	}
+}
+
 // The tables of a set with one rank and several have the slowdown.
 func TestTablesHaveSlowdowns(t *testing.T) {
 	s := set.New()

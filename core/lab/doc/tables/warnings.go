@@ -5,6 +5,7 @@ import (
 
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
 
@@ -27,10 +28,19 @@ func GroupedWarnings(list []set.GroupedWarning) *doc.Doc {
 func FewWarnings(list []set.GroupedWarning) *doc.Doc {
 	out, first := new(doc.Doc), new(few)
 	for _, d := range list {
-		first.add(d.Severity, GroupedWarnings([]set.GroupedWarning{d}))
+		first.add(SeverityOf(d.Check, d.Severity), GroupedWarnings([]set.GroupedWarning{d}))
 	}
 	first.write(out, "failed check")
 	return out
+}
+
+// SeverityOf returns the severity of a failed check beside the figures of a cell. That of the
+// stages concerns the table of stages alone.
+func SeverityOf(check string, severity result.Severity) result.Severity {
+	if check == "stages" && severity == result.Warning {
+		return result.Info
+	}
+	return severity
 }
 
 // someOf returns the first names of a list and the number of others.
