@@ -126,15 +126,24 @@ func onlyLoopback(next http.Handler) http.Handler {
 
 func (s *Server) servePage(w http.ResponseWriter, r *http.Request) {
 	page, err := s.render(r.Context())
+	status, nothing := http.StatusOK, "There is nothing to show yet"
+	if s.deleted() {
+		status, nothing = http.StatusGone, "The results were deleted"
+	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	if page == nil {
 		w.Header().Set("Refresh", strconv.Itoa(max(1, int(s.every.Seconds()))))
-		fmt.Fprintf(w,
-			"<!DOCTYPE html><title>transportbench</title><p>There is nothing to show yet: %s</p>",
-			template.HTMLEscapeString(printable.Text(err.Error())))
-		return
+		page = fmt.Appendf(nil, "<!DOCTYPE html><title>transportbench</title><p>%s: %s</p>",
+			nothing, template.HTMLEscapeString(printable.Text(err.Error())))
 	}
+	w.WriteHeader(status)
 	_, _ = w.Write(page) // the reader went away
+}
+
+// deleted reports whether the set, which was there at the start, is gone.
+func (s *Server) deleted() bool {
+	_, err := os.Stat(s.path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // render returns the page of the current set. If that cannot be read, perhaps because it is being
@@ -180,9 +189,7 @@ func (s *Server) watch(ctx context.Context) {
 		case <-tick.C:
 		}
 		now, err := set.Fingerprint(s.path)
-		_, missing := os.Stat(s.path)
-		gone := errors.Is(missing, fs.ErrNotExist)
-		progress := s.progressOf(s.path)
+		gone, progress := s.deleted(), s.progressOf(s.path)
 		s.mu.Lock()
 		if s.seen == "" {
 			s.seen = s.of

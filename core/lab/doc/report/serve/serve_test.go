@@ -240,6 +240,31 @@ func TestServerFollowsASweep(t *testing.T) {
 	}
 }
 
+// While a set is deleted, the status of its last page is that it is gone.
+func TestServerOfADeletedSet(t *testing.T) {
+	for _, c := range []struct{ cells, there, gone string }{
+		{"none", "nothing to show yet", "were deleted"}, {"one", oneCell, oneCell},
+	} {
+		dir := filepath.Join(t.TempDir(), "set")
+		require.NoError(t, os.Mkdir(dir, 0o700))
+		if c.cells == "one" {
+			put(t, dir, 1)
+		}
+		s := serve(t, dir)
+		shows := func(status int, text string) {
+			t.Helper()
+			got, body := get(t, s.url, "")
+			require.Equal(t, status, got, c.cells)
+			require.Contains(t, body, text)
+		}
+		shows(http.StatusOK, c.there)
+		require.NoError(t, os.Rename(dir, dir+"-elsewhere"))
+		shows(http.StatusGone, c.gone)
+		require.NoError(t, os.Rename(dir+"-elsewhere", dir))
+		shows(http.StatusOK, c.there)
+	}
+}
+
 // An empty directory is shown once it has results. While a file cannot be read, the old page stays.
 func TestServerBeforeAndBesideASweep(t *testing.T) {
 	dir := t.TempDir()
