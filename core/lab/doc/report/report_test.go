@@ -378,6 +378,23 @@ func TestTraces(t *testing.T) {
 	require.Equal(t, []float64{0.5, 1, 1.5}, relative([]float64{5, 10, 15}))
 }
 
+// A check that is not judged has no mark, whatever its value.
+func TestTrustOfChecksThatAreNotJudged(t *testing.T) {
+	dir := t.TempDir()
+	for i, judged := range []bool{true, false} {
+		r := fake(t, loads()[i], 6, 1, 1)
+		if drift := &r.Checks[1]; !judged {
+			drift.OK, drift.NotJudged = true, true
+		}
+		put(t, filepath.Join(dir, fmt.Sprint(i, ".json")), r)
+	}
+	s, err := set.Load(dir)
+	require.NoError(t, err)
+	for _, row := range build(t, s).trust {
+		require.Equal(t, map[string]int{"drift": 1, "mean": 2}[row.Check], row.Judged, row.Check)
+	}
+}
+
 func TestLimitScale(t *testing.T) {
 	require.InDelta(t, 50, limitScale(1), 1e-9)
 	require.InDelta(t, 75, limitScale(10), 1e-9)

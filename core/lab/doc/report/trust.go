@@ -52,7 +52,7 @@ func (b *builder) trustRows() []trustRow {
 		row := trustRow{Check: m.check, Title: m.title, Help: m.help, Unit: m.unit}
 		for cell := range b.cells {
 			c, found := farthest(b.overviews[cell].Checks, m.check)
-			if !found || c.Value == 0 && c.OK || c.Limit == 0 {
+			if !found || c.NotJudged || c.Value == 0 && c.OK || c.Limit == 0 {
 				continue
 			}
 			row.Judged++

@@ -833,7 +833,7 @@ func TestChecksThatAreNotJudged(t *testing.T) {
 			c.edit(&e)
 		}
 		got := findCheck(t, e, c.check)
-		require.True(t, got.OK, c.check)
+		require.True(t, got.OK && got.NotJudged, c.check)
 		require.Contains(t, got.Message, c.says)
 		require.Contains(t, got.Message, "not judged")
 	}

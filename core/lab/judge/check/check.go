@@ -102,7 +102,7 @@ func (e Evidence) threads() (all []threadWindow) {
 
 // notJudged completes the finding of a check that does not apply.
 func notJudged(f result.Finding, reason string, args ...any) result.Finding {
-	f.OK, f.Message = true, "not judged: "+fmt.Sprintf(reason, args...)
+	f.OK, f.NotJudged, f.Message = true, true, result.Unjudged+fmt.Sprintf(reason, args...)
 	return f
 }
 

@@ -58,6 +58,10 @@ func Of(d *jsondoc.Document) (*Result, error) {
 		return nil, err
 	}
 	r.Checks = Stands(r.Checks)
+	for i := range r.Checks { // results of 0.9.0 and before have it in the message alone
+		c := &r.Checks[i]
+		c.NotJudged = c.NotJudged || c.OK && strings.HasPrefix(c.Message, Unjudged)
+	}
 	// Analyses take time and memory for each rank, client and call.
 	var size *config.Error
 	if errors.As(r.Config.CheckSizes(), &size) {

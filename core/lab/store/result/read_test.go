@@ -32,6 +32,21 @@ func TestReadToleratesNewerMinor(t *testing.T) {
 	require.Len(t, r.Repeats, 6)
 }
 
+// Results of 0.9.0 and before say in the message alone that a check is not judged.
+func TestReadChecksThatAreNotJudged(t *testing.T) {
+	r, err := Parse(edited(t, func(d map[string]any) {
+		d["checks"] = []any{
+			map[string]any{"name": "path", "ok": true, "severity": "error", "value": 0, "limit": 0,
+				"message": "not judged: memory"},
+			map[string]any{"name": "served", "ok": true, "severity": "error", "value": 0,
+				"limit": 0, "message": "all were served"},
+		}
+	}))
+	require.NoError(t, err)
+	require.True(t, r.Checks[0].OK && r.Checks[0].NotJudged)
+	require.False(t, r.Checks[1].NotJudged)
+}
+
 func TestReadRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name, text, want string

@@ -503,6 +503,9 @@ type Finding struct {
 	// Subject is what the finding is about, if not the whole result: "repeat 2", "a row".
 	Subject string `json:"subject,omitempty"`
 	OK      bool   `json:"ok"`
+	// NotJudged is set for a check that is OK because it does not apply or could not be made; the
+	// message has the reason.
+	NotJudged bool `json:"not_judged,omitempty"`
 	// Severity grades the finding if it is not OK.
 	Severity Severity `json:"severity" jsonschema:"enum=info,enum=warning,enum=error"`
 	Value    float64  `json:"value"`
@@ -515,6 +518,9 @@ type Finding struct {
 	// Scope is ScopeMachine for a fact of the machine, which is the same for all results of it.
 	Scope Scope `json:"scope,omitempty" jsonschema:"enum=machine"`
 }
+
+// Unjudged begins the message of a check that is not judged.
+const Unjudged = "not judged: "
 
 // StarvedShare is the share of the time off their processors, the value of check preempted, from
 // which spinning threads are starved: figures are then those of the scheduler, and late calls may

@@ -246,10 +246,13 @@ func checks(c *Cell, d *Details) *doc.Doc {
 	t := doc.NewTable("check", "outcome", "message").Wrap(40, "message")
 	for _, c := range all {
 		outcome := doc.CellOf("ok")
-		if !c.OK {
+		switch {
+		case !c.OK:
 			outcome = doc.CellOf(c.Severity)
+		case c.NotJudged:
+			outcome = doc.CellOf("not judged")
 		}
-		t.Row(c.Name, outcome, c.Message)
+		t.Row(c.Name, outcome, strings.TrimPrefix(c.Message, result.Unjudged))
 	}
 	out.Line("Checks, failed ones first")
 	out.Add(t)
@@ -257,7 +260,10 @@ func checks(c *Cell, d *Details) *doc.Doc {
 }
 
 func rankOK(c result.Finding) int {
-	if c.OK {
+	switch {
+	case c.NotJudged:
+		return 2
+	case c.OK:
 		return 1
 	}
 	return 0
