@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"slices"
 
-	"transportbench/core/base/grouped"
 	"transportbench/core/base/printable"
 	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
@@ -47,11 +46,15 @@ var calibrationPath = regexp.MustCompile(` \(calibration of ([0-9-]+)[^)]*\)`)
 // refuses, such as one with a single transport, has a note instead.
 func (b *builder) rankings() {
 	b.doc.Rankings = []ranking{}
-	for i, s := range b.sets {
+	for i := range b.sets {
 		var refused error
 		ranked := false
-		for _, part := range byMachine(s) {
-			err := b.rankPart(i, part)
+		for _, cpu := range append(b.machinesOf(i), "") {
+			p := b.partOf(i, func(c string) bool { return c == cpu })
+			if len(p.Cells) == 0 {
+				continue
+			}
+			err := b.rankPart(i, p)
 			refused, ranked = cmp.Or(refused, err), ranked || err == nil
 		}
 		if !ranked && refused != nil {
@@ -61,31 +64,19 @@ func (b *builder) rankings() {
 	}
 }
 
-// byMachine returns a set for each machine of a set, because cells of several are not compared.
-func byMachine(s *set.Set) (parts []*set.Set) {
-	cpu := func(c set.Cell) string { return s.Machine(&c).Identity["cpu"] }
-	for _, cells := range grouped.By(s.Cells, cpu) {
-		part := *s
-		part.Cells = cells
-		parts = append(parts, &part)
-	}
-	return parts
-}
-
 // rankPart adds the rankings of one machine's cells of a set.
-func (b *builder) rankPart(i int, s *set.Set) error {
-	r, err := calibration.Along(b.calibrationsOf(s), s, "transport", b.Compare)
+func (b *builder) rankPart(i int, p part) error {
+	r, err := calibration.Along(b.calibrationsOf(p.Set), p.Set, "transport", b.Compare)
 	if err != nil {
 		return err
 	}
 	lead := format.Share(r.Floor) + ", " +
 		calibrationPath.ReplaceAllString(r.FloorFrom, " (calibration of $1)")
-	numbers, all := map[string]int{}, b.sets[i].Cells
-	for c := range all {
-		numbers[all[c].Key("track")] = b.first[i] + c
-	}
-	for c := range all {
-		numbers[all[c].Key()] = b.first[i] + c
+	numbers := map[string]int{}
+	for _, drop := range [][]string{{"track"}, nil} {
+		for c := range p.Cells {
+			numbers[p.Cells[c].Key(drop...)] = p.numbers[c]
+		}
 	}
 	for g := range r.Groups {
 		b.rank(i, lead, &r.Groups[g], numbers)

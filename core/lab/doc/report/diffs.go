@@ -18,47 +18,120 @@ import (
 )
 
 // diffs compares each set with the one before it, the newest first, or notes why they cannot be
-// compared.
+// compared. Of sets of several machines it compares what each machine measured.
 func (b *builder) diffs() {
 	b.doc.Diffs = []diff{}
 	for i := len(b.sets) - 1; i > 0; i-- {
 		d := diff{Old: i - 1, New: i, Sides: b.names[i-1] + " → " + b.names[i]}
-		old, new := b.sets[i-1], b.sets[i]
-		report, err := calibration.Diff(b.calibrationsOf(old, new), old, new, b.Compare)
-		if err != nil {
-			d.Refused, d.err = printable.Text(err.Error()), err
-		} else {
-			d.Report, d.Cells = report, b.cellsOf(i, report.Changes)
-			if err := history.Accept(report); err != nil {
-				report.Notes = append(report.Notes, printable.Text(err.Error()))
+		old, new := b.machinesOf(i-1), b.machinesOf(i)
+		both := func(cpu string) bool { return slices.Contains(old, cpu) }
+		if len(old) < 2 && len(new) < 2 || !slices.ContainsFunc(new, both) ||
+			b.Compare.Allows("cpu") {
+			all := func(string) bool { return true }
+			b.compare(d, b.partOf(i-1, all), b.partOf(i, all))
+			continue
+		}
+		alone := []string{}
+		for _, cpu := range new {
+			if !both(cpu) {
+				alone = append(alone, b.alone(i, cpu))
+				continue
 			}
-			for row, c := range report.Rows() {
-				d.Changes = append(d.Changes, diffChange{c.Metric, c.Verdict,
-					row < len(report.Transports), d.cellsOf(row)})
+			of, has := d, func(c string) bool { return c == cpu || c == "" }
+			of.Machine = cpu
+			of.Sides += ", " + cpu
+			b.compare(of, b.partOf(i-1, has), b.partOf(i, has))
+		}
+		for _, cpu := range old {
+			if !slices.Contains(new, cpu) {
+				alone = append(alone, b.alone(i-1, cpu))
 			}
 		}
-		b.doc.Diffs = append(b.doc.Diffs, d)
+		if len(alone) > 0 {
+			d.Refused = strings.Join(alone, "; ")
+			b.doc.Diffs = append(b.doc.Diffs, d)
+		}
 	}
 }
 
-// cellsOf returns the numbers of the new cells of changes, or -1.
-func (b *builder) cellsOf(at int, changes []compare.Change) []int {
-	byConfig := map[string][]int{}
-	for i := range b.sets[at].Cells {
-		key := set.Key(b.sets[at].Cells[i].Config)
-		byConfig[key] = append(byConfig[key], b.first[at]+i)
+// compare adds the comparison of two parts.
+func (b *builder) compare(d diff, old, new part) {
+	report, err := calibration.Diff(b.calibrationsOf(old.Set, new.Set), old.Set, new.Set,
+		b.Compare)
+	if err != nil {
+		d.Refused, d.err = printable.Text(err.Error()), err
+	} else {
+		d.Report, d.Cells = report, new.numbersOf(report.Changes)
+		if err := history.Accept(report); err != nil {
+			report.Notes = append(report.Notes, printable.Text(err.Error()))
+		}
+		for row, c := range report.Rows() {
+			d.Changes = append(d.Changes, diffChange{c.Metric, c.Verdict,
+				row < len(report.Transports), d.cellsOf(row)})
+		}
 	}
-	cells := make([]int, len(changes))
+	b.doc.Diffs = append(b.doc.Diffs, d)
+}
+
+// part is a set with some of the cells of one of the report's sets.
+type part struct {
+	*set.Set
+	numbers []int // of its cells
+}
+
+// partOf returns the cells of a set that were measured on processors that has chooses. Their name
+// is empty for cells that no machine measured.
+func (b *builder) partOf(at int, has func(cpu string) bool) part {
+	whole := b.sets[at]
+	some := *whole
+	p := part{Set: &some}
+	some.Cells = nil
+	for i := range whole.Cells {
+		if c := &whole.Cells[i]; has(whole.Machine(c).Identity["cpu"]) {
+			some.Cells = append(some.Cells, *c)
+			p.numbers = append(p.numbers, b.first[at]+i)
+		}
+	}
+	return p
+}
+
+// machinesOf returns the processors that a set was measured on, each once.
+func (b *builder) machinesOf(at int) (cpus []string) {
+	s := b.sets[at]
+	for i := range s.Cells {
+		cpu := s.Machine(&s.Cells[i]).Identity["cpu"]
+		if cpu != "" && !slices.Contains(cpus, cpu) {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus
+}
+
+// alone says that one of two compared sets alone has cells of a machine.
+func (b *builder) alone(at int, cpu string) string {
+	cells := len(b.partOf(at, func(c string) bool { return c == cpu }).Cells)
+	return printable.Text(fmt.Sprintf("%s of %s, on which %s alone was measured",
+		format.Count(cells, "cell"), cpu, b.names[at]))
+}
+
+// numbersOf returns the numbers of the cells of changes, or -1.
+func (p part) numbersOf(changes []compare.Change) []int {
+	byConfig := map[string][]int{}
+	for i := range p.Cells {
+		key := set.Key(p.Cells[i].Config)
+		byConfig[key] = append(byConfig[key], i)
+	}
+	numbers := make([]int, len(changes))
 	for i, c := range changes {
-		cells[i] = -1
+		numbers[i] = -1
 		for _, candidate := range byConfig[set.Key(c.Config)] {
-			if maps.Equal(b.cells[candidate].Config, c.Config) {
-				cells[i] = candidate
+			if maps.Equal(p.Cells[candidate].Config, c.Config) {
+				numbers[i] = p.numbers[candidate]
 				break
 			}
 		}
 	}
-	return cells
+	return numbers
 }
 
 // cellsOf returns the new cells of a row of the report.
@@ -78,16 +151,16 @@ func (d *diff) cellsOf(row int) (cells []int) {
 // changeList shows the changes of one metric between two sets: those of transports over all loads,
 // and then those of cells, the largest first.
 type changeList struct {
-	Diff              int // the comparison
-	Old, New, Refused string
-	Number            int      // of the later set, in the first list of a comparison
-	Sides             []string // what both are, in the first list of a comparison
-	Metric, Better    string
-	Zero              float64
-	Ticks             []cellpage.Tick
-	Rows              []changeRow
-	More              int
-	Summary           string
+	Diff           int // the comparison
+	Title, Refused string
+	Number         int      // of the later set, in its first list
+	Sides          []string // what both are, in the first list of a comparison
+	Metric, Better string
+	Zero           float64
+	Ticks          []cellpage.Tick
+	Rows           []changeRow
+	More           int
+	Summary        string
 }
 
 type changeRow struct {
@@ -107,13 +180,18 @@ const changesShown = 50
 // changeLists returns one list per metric of each comparison.
 func (b *builder) changeLists() []changeList {
 	var lists []changeList
+	numbered := len(b.doc.Sets)
 	for at, d := range b.doc.Diffs {
-		old, new := b.doc.Sets[d.Old].Name, b.doc.Sets[d.New].Name
+		number := 0
+		if d.New < numbered {
+			number, numbered = d.New, d.New
+		}
 		if d.Report == nil {
-			lists = append(lists, changeList{Diff: at, Number: d.New, Old: old, New: new,
+			lists = append(lists, changeList{Diff: at, Number: number, Title: d.Sides,
 				Refused: d.Refused})
 			continue
 		}
+		old, new := b.doc.Sets[d.Old].Name, b.doc.Sets[d.New].Name
 		var metrics []string
 		for _, c := range d.Report.Changes {
 			if !slices.Contains(metrics, c.Metric) {
@@ -125,9 +203,9 @@ func (b *builder) changeLists() []changeList {
 		})
 		for i, metric := range metrics {
 			l := changesOf(&d, metric)
-			l.Diff, l.Old, l.New = at, old, new
+			l.Diff, l.Title = at, d.Sides
 			if i == 0 {
-				l.Number, l.Sides = d.New, []string{
+				l.Number, l.Sides = number, []string{
 					printable.Text(old + ": " + d.Report.OldSide.String()),
 					printable.Text(new + ": " + d.Report.NewSide.String()),
 				}

@@ -190,7 +190,9 @@ type diff struct {
 	Old   int    `json:"old"`
 	New   int    `json:"new"`
 	Sides string `json:"sides"` // names of both
-	// Refused is why the sets were not compared.
+	// Machine is the processor that the compared cells were measured on, if the sets have several.
+	Machine string `json:"-"`
+	// Refused is what was not compared, and why.
 	Refused string          `json:"refused,omitempty"`
 	err     error           // as Refused
 	Report  *compare.Report `json:"-"`

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -229,6 +230,52 @@ func TestSeveralSets(t *testing.T) {
 		require.Equal(t, 1, strings.Count(page, `<p class="note">`+side+
 			": measured by transportbench 0.3.0 (revision r), 2026-03-04, 10 repeats of each of "))
 	}
+}
+
+// Of sets of several machines, the cells of each machine are compared and ranked, and what one set
+// alone has of a machine is said once.
+func TestSetsOfSeveralMachines(t *testing.T) {
+	mixed := func(source string, slower float64, machines ...string) *set.Set {
+		s := set.New()
+		s.Source = source
+		for at, cpu := range machines {
+			for _, name := range []string{"shm", "copyrpc"} {
+				l := load{name, "client-server", 4, 32, 0}
+				r := fake(t, l, 10, slower*float64(1+at), uint64(at))
+				r.Environment.Identity.CPU = cpu
+				require.NoError(t, s.Add(r))
+			}
+		}
+		return s
+	}
+	old := mixed("results/v1/all", 1, "CPU A", "CPU B", "CPU C")
+	new := mixed("results/v2/all", 1.3, "CPU B", "CPU A")
+	p := build(t, old, new)
+	require.Len(t, p.doc.Diffs, 3)
+	for _, cpu := range []string{"CPU A", "CPU B"} {
+		d := p.doc.Diffs[slices.IndexFunc(p.doc.Diffs, func(d diff) bool {
+			return d.Machine == cpu
+		})]
+		require.Equal(t, "v1 → v2, "+cpu, d.Sides)
+		require.Empty(t, d.Refused)
+		require.Empty(t, d.Report.Across)
+		for _, cell := range d.Cells {
+			of := p.doc.Environments[p.doc.Cells.Environment[cell]]
+			require.Equal(t, cpu, of.Identity["cpu"])
+		}
+	}
+	require.Equal(t, "2 cells of CPU C, on which v1 alone was measured", p.doc.Diffs[2].Refused)
+	require.Equal(t, 1, strings.Count(string(rendered(t, p)), "Not compared: "))
+	require.NoError(t, p.Incomparable())
+	ranked := map[int]bool{}
+	for _, r := range p.doc.Rankings {
+		for _, l := range r.Loads {
+			for _, c := range l.Cells {
+				ranked[c.Cell] = true
+			}
+		}
+	}
+	require.Len(t, ranked, 10, "each cell of each machine")
 }
 
 // On the logarithmic axis, no change is in the middle, and half and double are equally far from it.

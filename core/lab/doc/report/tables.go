@@ -230,7 +230,11 @@ func (b *builder) changeTables() []*titled {
 		if d.Report == nil {
 			continue
 		}
-		changes := &titled{Title: "All changes to " + b.names[d.New] + ", as a table"}
+		title := "All changes to " + b.names[d.New]
+		if d.Machine != "" {
+			title += " on " + d.Machine
+		}
+		changes := &titled{Title: title + ", as a table"}
 		t, rest := findings.AllChanges(d.Report)
 		if t != nil {
 			cells := make([]int, len(d.Cells))

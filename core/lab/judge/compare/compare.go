@@ -245,7 +245,7 @@ func comparePair(p pair, note string, o Options, states state.Classifier, by *co
 		}
 		return p.incomparable(blank, why, o)
 	}
-	if p.ratesDiffer() && !o.allows(rateOption) && !slices.Contains(o.Ignore, rateOption) {
+	if p.ratesDiffer() && !o.Allows(rateOption) && !slices.Contains(o.Ignore, rateOption) {
 		return p.incomparable(blank, p.ratesNote(states), o)
 	}
 	var changes []Change
@@ -287,8 +287,8 @@ func (p pair) incomparable(c Change, why string, o Options) []Change {
 	return []Change{c}
 }
 
-// allows reports whether a key of the identity, or the rate, may differ.
-func (o Options) allows(key string) bool {
+// Allows reports whether a key of the identity, or the rate, may differ.
+func (o Options) Allows(key string) bool {
 	return slices.Contains(o.Across, key) || slices.Contains(o.Across, "all")
 }
 

@@ -214,7 +214,7 @@ const (
 // is what a comparison may be about: it is allowed, and named among the differences.
 func forbidden(differences []Difference, o Options) error {
 	list := slices.DeleteFunc(slices.Clone(differences), func(d Difference) bool {
-		return d.Key == runtimeKey && !o.Strict || d.Key == kernelKey || o.allows(d.Key)
+		return d.Key == runtimeKey && !o.Strict || d.Key == kernelKey || o.Allows(d.Key)
 	})
 	if len(list) == 0 {
 		return nil
