@@ -438,6 +438,21 @@ func TestSeveralSetsInBrowser(t *testing.T) {
 	require.Empty(t, eval[string](b, overflow))
 }
 
+// The legend of a scaling chart has each transport once, and configurations without what all share.
+func TestLegendOfScaling(t *testing.T) {
+	old, new := fakeSet(t, loads(), 6, 1), fakeSet(t, loads(), 6, 1.3)
+	old.Source, new.Source = "results/v1", "results/v2"
+	b := newTab(t)
+	b.open(rendered(t, build(t, old, new)))
+	require.Equal(t, []string{"copyrpc (soft)", "shm (memfd)", "ucxam (sysv)", "v2 value_size=32",
+		"v2 value_size=4KiB", "v1 value_size=32", "v1 value_size=4KiB", "floor of each, above it"},
+		eval[[]string](b, `(() => {
+			const figure = [...document.querySelectorAll("#scaling figure")].find(
+				(f) => f.textContent.includes("Calls in flight"));
+			return [...figure.querySelectorAll(".legend li")].map((l) => l.textContent);
+		})()`))
+}
+
 // Charts of lines draw one of three sets, until the reader wants all.
 func TestLinesOfSeveralSets(t *testing.T) {
 	var sets []*set.Set

@@ -49,17 +49,18 @@ function drawCurves() {
   }
 }
 
-// legendOf lists transports by colour and shape, and configurations, which can be hidden, by dash.
+// legendOf lists transports by colour and shape, and configurations by dash; with redraw, a click on one
+// hides it.
 function legendOf(curves, rests, redraw) {
-  const series = [...new Set(curves.map((c) => c.series))];
+  const series = [...new Set(curves.map((c) => c.series))], named = (rest, i) => [key(-1, dashes[i % dashes.length]), rest || "no other options"];
   return el("div", {},
     el("ul", { class: "legend plain" }, series.map((s) => el("li", {}, key(s, [], shapeOf(s)), seriesName(s)))),
-    rests.length < 2 ? null : el("ul", { class: "legend" }, rests.map((rest, i) => el("li", {}, el("button", {
+    rests.length < 2 ? null : el("ul", { class: redraw ? "legend" : "legend plain" }, rests.map((rest, i) => el("li", {}, redraw ? el("button", {
       type: "button", "aria-pressed": String(!look.hidden.has(rest)), onclick: () => {
         look.hidden.has(rest) ? look.hidden.delete(rest) : look.hidden.add(rest);
         redraw();
       },
-    }, key(-1, dashes[i % dashes.length]), rest || "no other options")))));
+    }, named(rest, i)) : named(rest, i)))));
 }
 
 function dashOf(rests, curve) { return dashes[rests.indexOf(curve.rest) % dashes.length]; }

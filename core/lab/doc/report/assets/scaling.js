@@ -17,9 +17,9 @@ function drawScaling() {
 // floor: what the bare medium moves under the same loads.
 function scalingLines(s, drawn = drawnCells()) {
   const unit = report.metrics.get(s.metric).unit, c = report.doc.cells, lines = s.lines.map((l) => ({ ...l, points: l.points.filter((p) => drawn(p.cell)) })).filter((l) => new Set(l.points.map((p) => p.x)).size > 1);
-  const rests = [...new Set(lines.map((l) => l.rest))];
+  const rests = restsOf(lines);
   return lines.flatMap((l) => {
-    const own = { ...l, dash: dashes[rests.indexOf(l.rest) % dashes.length], shape: shapeOf(l.series), points: l.points.map(({ cell, x }) => {
+    const own = { ...l, dash: dashes[rests.indexOf(restOf(l)) % dashes.length], shape: shapeOf(l.series), points: l.points.map(({ cell, x }) => {
       const m = metricOf(cell, s.metric);
       return { x, y: m.median, yl: m.low, yh: m.high, cell, crossed: failed(cell), dots: dotsOf(cell, null, s.metric), lines: [labelOf(cell), m.line, c.floors[cell], c.states[cell]].filter(Boolean) };
     }) };
@@ -28,11 +28,17 @@ function scalingLines(s, drawn = drawnCells()) {
   });
 }
 
+// restOf names what distinguishes a line from others of its transport.
+function restOf(l) { return [report.doc.sets.length > 1 ? report.doc.sets[l.set].name : "", l.rest].filter(Boolean).join(" "); }
+
+function restsOf(lines) { return [...new Set(lines.map(restOf))]; }
+
+// legendOfScaling names the lines without what all of them have.
 function legendOfScaling(lines) {
-  const d = report.doc, own = lines.filter((l) => !l.floor), rests = new Set(own.map((l) => l.rest)).size > 1, list = own.slice(0, 12);
-  return el("ul", { class: "legend plain" }, list.map((l) => el("li", {}, key(l.series, l.dash, l.shape), [d.sets.length > 1 ? d.sets[l.set].name : "", seriesName(l.series), rests ? l.rest : ""].filter(Boolean).join(" "))),
-    own.length > list.length ? el("li", {}, `and ${own.length - list.length} more`) : null,
-    lines.some((l) => l.floor) ? el("li", {}, key(-1, [2, 3]), "floor of each, above it") : null);
+  const own = lines.filter((l) => !l.floor), rests = restsOf(own).map((rest) => rest.split(" "));
+  const legend = legendOf(own, rests.map((words) => words.filter((w) => !rests.every((other) => other.includes(w))).join(" ")));
+  if (own.length < lines.length) legend.lastChild.append(el("li", {}, key(-1, [2, 3]), "floor of each, above it"));
+  return legend;
 }
 
 // dotsOf returns the repeats of a cell as dots, with the state of the machine in each. Without xMetric they
