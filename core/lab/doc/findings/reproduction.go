@@ -66,8 +66,10 @@ func reproducedTable(t *reproduce.ComparedTable) *doc.Doc {
 	for i := range t.Lines {
 		l := &t.Lines[i]
 		side := "ours"
-		if l.Provider != "" {
-			side += ", " + l.Provider
+		for _, more := range []string{l.Provider, l.Windows} {
+			if more != "" {
+				side += ", " + more
+			}
 		}
 		line(l.Name, side, &l.Ours, ours[i])
 		if l.Theirs.Any() { // else the document has no such row

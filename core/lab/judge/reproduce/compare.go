@@ -10,6 +10,7 @@ import (
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/compare/ranktest"
 	"transportbench/core/lab/judge/consistency"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/published"
 	"transportbench/core/lab/store/result"
@@ -48,8 +49,11 @@ type ComparedTable struct {
 // Line is a row of the document.
 type Line struct {
 	Name string `json:"name"`
-	// Provider is that of our cell.
+	// Provider is that of our cell, and Windows says which of its windows the figures are of, as
+	// tables do: "8 near".
 	Provider string `json:"provider,omitempty"`
+	Windows  string `json:"windows,omitempty"`
+	state    string // of these windows
 	// Ratio is set if the figures are ratios or differences of those of two other lines.
 	Ratio bool `json:"ratio,omitempty"`
 	// Cell is the index of our cell in the set; -1 without one.
@@ -174,7 +178,8 @@ func (d *Document) In(s *set.Set) bool {
 		slices.ContainsFunc(s.Cells, func(c set.Cell) bool { return c.Status != set.Published })
 }
 
-// Compare returns the tables of a document with the figures of a set.
+// Compare returns the tables of a document with the figures of a set, of the windows that tables
+// show.
 func (d *Document) Compare(s *set.Set) (*Comparison, error) {
 	theirs, err := set.Parse(d.text, d.Source)
 	if err != nil {
@@ -185,6 +190,7 @@ func (d *Document) Compare(s *set.Set) (*Comparison, error) {
 		func(c set.Cell) bool { return c.Status == set.Published })
 	c := &Comparison{Kind: result.KindReproduction, Document: d.Name, Source: d.Published.Source,
 		Notes: d.Notes, Absent: d.Absent, Ours: &own}
+	shown := state.ShownOf(&own)
 	for _, found := range consistency.Document(d.Published) {
 		c.Wrong = append(c.Wrong, found.Message)
 	}
@@ -196,7 +202,7 @@ func (d *Document) Compare(s *set.Set) (*Comparison, error) {
 		}
 		lines, wrong := map[string]Line{}, set.WarningGroups{}
 		for j := range t.Rows {
-			line, err := d.line(s, t, &t.Rows[j])
+			line, err := d.line(s, shown, t, &t.Rows[j])
 			if err != nil {
 				return nil, err
 			}
@@ -223,7 +229,7 @@ func (d *Document) Compare(s *set.Set) (*Comparison, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, figures := range []*set.Set{&own, theirs} {
+		for _, figures := range []*set.Set{shown.Set(&own), theirs} {
 			capacity, err := analyze.CapacityOf(figures,
 				analyze.CapacityOptions{Objective: &o, Rate: d.Rate})
 			if err == nil { // else there are too few cells
@@ -277,13 +283,18 @@ func (f *Figure) multiply(by float64) {
 	}
 }
 
-// doubtWith adds the doubts about the lines that the figures of ours are of, and what those lack.
-func (l *Line) doubtWith(lines ...Line) {
+// doubtWith adds the doubts about the two lines that the figures of ours are of, and what those
+// lack.
+func (l *Line) doubtWith(over, under Line) {
 	if !l.Ours.Any() {
 		return
 	}
-	for i := range lines {
-		for _, text := range append([]string{lines[i].Missing}, lines[i].Doubts...) {
+	if over.Windows != "" && under.Windows != "" && over.state != under.state {
+		l.Doubts = append(l.Doubts, fmt.Sprintf("the windows differ in the state of the machine: "+
+			"%s and %s", over.Windows, under.Windows))
+	}
+	for _, of := range []Line{over, under} {
+		for _, text := range append([]string{of.Missing}, of.Doubts...) {
 			if text != "" && !slices.Contains(l.Doubts, text) {
 				l.Doubts = append(l.Doubts, text)
 			}
@@ -323,7 +334,7 @@ func (l *Line) verdict(columns []string, same float64) string {
 	return "by the 95% interval: " + strings.Join(verdicts, ", ")
 }
 
-func (d *Document) line(s *set.Set, t *Table, r *Row) (Line, error) {
+func (d *Document) line(s *set.Set, shown state.Shown, t *Table, r *Row) (Line, error) {
 	line := Line{Name: r.Name, Cell: -1, Theirs: d.theirs(t, r)}
 	line.Ours.Figures = make([]*Figure, len(t.Columns))
 	switch {
@@ -352,7 +363,8 @@ func (d *Document) line(s *set.Set, t *Table, r *Row) (Line, error) {
 	if oversubscribed(c) {
 		line.Doubts = append(line.Doubts, "more polling threads than processors")
 	}
-	figures := figures{set: s, cell: c, rank: r.Rank}
+	line.Windows, line.state = shown.Windows(c), shown.State(c)
+	figures := figures{set: s, shown: shown, cell: c, rank: r.Rank}
 	for i, column := range t.Columns {
 		for _, name := range column.Ours {
 			f, err := figures.figure(name)
@@ -377,9 +389,9 @@ func (d *Document) line(s *set.Set, t *Table, r *Row) (Line, error) {
 		return line, nil
 	}
 	if len(r.OwnFloor) == 0 {
-		line.Ours.XFloor = xFloor(c)
+		line.Ours.XFloor = xFloor(shown.Cell(c))
 	} else if i := find(s, r.OwnFloor); i >= 0 {
-		line.Ours.XFloor = xOwnFloor(c, &s.Cells[i])
+		line.Ours.XFloor = xOwnFloor(shown.Cell(c), shown.Cell(&s.Cells[i]))
 	}
 	return line, nil
 }

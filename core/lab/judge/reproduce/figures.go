@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"transportbench/core/base/record"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -13,6 +14,7 @@ import (
 // figures has the figures of a cell, also those that no metric has.
 type figures struct {
 	set     *set.Set
+	shown   state.Shown // the windows of the cell that count
 	cell    *set.Cell
 	rank    int // whose loops are meant
 	repeats []result.Repeat
@@ -56,9 +58,10 @@ func (f *figures) figure(name string) (*Figure, error) {
 		}
 		return rate, err
 	}
-	if m, known := f.cell.Metric(name); known {
+	in := f.shown.Cell(f.cell)
+	if m, known := in.Metric(name); known {
 		return &Figure{Value: m.Median, Unit: m.Unit, Low: m.Low, High: m.High,
-			samples: slices.Sorted(slices.Values(f.cell.Samples[name]))}, nil
+			samples: slices.Sorted(slices.Values(in.Samples[name]))}, nil
 	}
 	kind, of, _ := strings.Cut(name, ".")
 	read, has := kinds[kind]
@@ -70,7 +73,7 @@ func (f *figures) figure(name string) (*Figure, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, r := range results {
+		for _, r := range f.shown.Results(f.cell, results) {
 			f.repeats = append(f.repeats, r.Repeats...)
 		}
 		if f.loops, err = result.RankLoopsOf(f.repeats); err != nil {

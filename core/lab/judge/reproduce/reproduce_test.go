@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/record"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/published"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -85,8 +86,8 @@ func TestCompare(t *testing.T) {
 	require.InDelta(t, 4, line("memory transfer, 4 KiB").Ours.XFloor, 1e-9)
 	require.Equal(t, "not measured", line("memory transfer, 64 MiB").Missing)
 	counted := &Row{Name: "ring", Ours: []string{"micro=transfer/memcpy"}, Needs: "counters"}
-	l, err := d.line(s, &Table{Columns: []Column{{Name: "IPC", Ours: []string{"counters.ipc"}}}},
-		counted)
+	ipc := &Table{Columns: []Column{{Name: "IPC", Ours: []string{"counters.ipc"}}}}
+	l, err := d.line(s, state.Shown{}, ipc, counted)
 	require.NoError(t, err)
 	require.Equal(t, "needs counters", l.Missing, "it was measured without this figure")
 	require.NotEmpty(t, table.Wrong)
@@ -134,6 +135,48 @@ func TestCompareIntervals(t *testing.T) {
 	})
 	require.Equal(t, "by the 95% interval: time cannot be told apart (published 10.0 to 200, "+
 		"outside the interval)", table.Lines[at].Verdict)
+}
+
+// TestCompareShownWindows: figures are of the windows that tables show, and a relation of lines in
+// two states of the machine is doubted.
+func TestCompareShownWindows(t *testing.T) {
+	d, err := Load(results.Files, "shm")
+	require.NoError(t, err)
+	s := set.New()
+	add := func(micro string, near, far int, nearTime, farTime float64) {
+		c := set.Cell{Config: map[string]string{"transport": "shm", "micro": micro,
+			"value_size": "1048576"}, Status: set.Measured, Environment: -1}
+		var times []float64
+		for i := range near + far {
+			distance, time := 50+float64(i)/10, nearTime
+			if i >= near {
+				distance, time = 300+float64(i)/10, farTime
+			}
+			c.Windows = append(c.Windows,
+				set.Window{DistanceBefore: distance, DistanceAfter: distance})
+			times = append(times, time+float64(i))
+		}
+		c.Samples = map[string][]float64{result.LatencyP50: times}
+		s.Cells = append(s.Cells, c)
+	}
+	add("allocate/dev-shm/make", 7, 8, 5000, 9000)
+	add("allocate/arena/size-classes", 8, 2, 50, 90)
+	add("lookup/linear/100/hit", 8, 2, 60, 90)
+	add("lookup/arithmetic/100/hit", 8, 2, 60, 90)
+	c, err := d.Compare(s)
+	require.NoError(t, err)
+	line := func(name string) *Line {
+		at := slices.IndexFunc(c.Tables[0].Lines, func(l Line) bool { return l.Name == name })
+		return &c.Tables[0].Lines[at]
+	}
+	far, near := line("allocation, 3 system calls"), line("allocation from an arena")
+	require.Equal(t, "8 far", far.Windows)
+	require.Equal(t, "9.01 us (9.01 to 9.01)", far.Ours.Figures[0].String())
+	require.Equal(t, "8 near", near.Windows)
+	require.Len(t, near.Ours.Figures[0].samples, 8)
+	require.Equal(t, []string{"the windows differ in the state of the machine: 8 far and 8 near"},
+		line("speed-up, claimed 100").Doubts)
+	require.Empty(t, line("speed-up, claimed 10 to 100").Doubts)
 }
 
 // TestRelations: a relation lies within its interval, which is of another estimate, and rows may
@@ -204,7 +247,7 @@ func TestOversubscribed(t *testing.T) {
 	s.Cells = append(s.Cells, set.Cell{Config: map[string]string{"transport": "shm"},
 		Status: set.Measured, Environment: -1, Samples: map[string][]float64{"throughput": {1}},
 		Warnings: []result.Finding{{Name: "oversubscribed", Severity: result.Warning}}})
-	l, err := new(Document).line(s, &Table{}, &Row{Name: "16 clients",
+	l, err := new(Document).line(s, state.Shown{}, &Table{}, &Row{Name: "16 clients",
 		Ours: []string{"transport=shm"}})
 	require.NoError(t, err)
 	require.Contains(t, l.Doubts, "more polling threads than processors")
