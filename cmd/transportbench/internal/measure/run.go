@@ -12,6 +12,7 @@ import (
 
 	"transportbench/cmd/transportbench/internal/app"
 	"transportbench/cmd/transportbench/internal/complete"
+	"transportbench/cmd/transportbench/internal/listing"
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core"
@@ -30,7 +31,7 @@ const setupHelp = "show what a start took, too: opening, registering, connecting
 	"calls, closing"
 
 func runCommand(a *app.App) *cobra.Command {
-	setup, trace := false, ""
+	setup, dryRun, trace := false, false, ""
 	cmd := &cobra.Command{
 		Use: "run", Short: "Run transports under one load", Args: app.NoArgs,
 		Long: `run starts the ranks of a transport, applies a load, and writes a result file. It
@@ -46,13 +47,17 @@ run that is killed keeps them, too.
 		Example: `  transportbench run --transport shm --in-flight 32
   transportbench run --transport all --profile pingpong
   transportbench run --transport shm --value-size 4KiB --clients 4 --repeats 20 --json
-  transportbench run --transport tcpx --profile bulk --trace trace.json`,
+  transportbench run --transport tcpx --profile bulk --trace trace.json
+  transportbench run --profile kv --dry-run`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := open(a, cmd, cmd.Flags(), nil, nil)
 			if err != nil {
 				return err
 			}
 			r := &runs{session: s}
+			if dryRun {
+				return r.showPlan(cmd.Context())
+			}
 			defer r.leave()
 			if r.trace, err = newTraceFile(trace); err != nil {
 				return err
@@ -77,6 +82,8 @@ run that is killed keeps them, too.
 	options.AddJSON(cmd.Flags())
 	cmd.Flags().BoolVar(&setup, "setup", false, setupHelp)
 	cmd.Flags().StringVar(&trace, "trace", "", traceHelp)
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false,
+		"print the options, where each is from, and the expected time only")
 	complete.Flags(cmd)
 	return cmd
 }
@@ -150,6 +157,25 @@ func (r *runs) missingCells() []set.Cell {
 				m.transport+": unavailable: "), Environment: -1})
 	}
 	return list
+}
+
+// showPlan prints what would run on this host.
+func (r *runs) showPlan(ctx context.Context) error {
+	if r.settings.JSON {
+		return app.Usagef("--dry-run: it prints a table: leave out --json")
+	}
+	if err := r.engine.ReadMachine(); err != nil {
+		return err
+	}
+	jobs, err := r.jobs(ctx)
+	if err != nil {
+		return err
+	}
+	terminal.Print(r.Stdout, listing.Runs(jobs, r.settings, r.engine.Expected(jobs), r.Verbose))
+	for _, m := range r.missingCells() {
+		r.Note("%s: %s: %s", m.Transport(), m.Status, m.Reason)
+	}
+	return nil
 }
 
 // all runs the selected transports. An interrupt ends it early, and is

@@ -42,6 +42,7 @@ type Settings struct {
 	File string
 
 	origins config.Origins // of options and settings
+	flags   *pflag.FlagSet
 }
 
 // Hosts are the options of a run on other hosts.
@@ -85,7 +86,7 @@ func Resolve(flags *pflag.FlagSet, defaults, fixed map[string]string) (*Settings
 		return nil, err
 	}
 	r.layers[1] = config.Layer{Values: file.values, Origin: file.source}
-	s := &Settings{File: file.path}
+	s := &Settings{File: file.path, flags: flags}
 	general := r.general()
 	if s.Config, s.origins, err = config.Resolve(
 		slices.Insert(general, 1, r.profiles())...); err != nil {
@@ -248,6 +249,16 @@ func (r *resolver) set(f *file) (map[string]string, error) {
 		}
 	}
 	return merged, add("--"+KeySet, SetItems(r.flags))
+}
+
+// Origin returns what sets an option, in the user's words, or "" if nothing does. Options of a
+// transport itself begin with "set.".
+func (s *Settings) Origin(option string) string {
+	origin := s.origins[option]
+	if origin == "--"+option && !s.flags.Changed(option) { // as errors say of a built-in profile
+		return "profile " + s.Config.Profile
+	}
+	return origin
 }
 
 // Explain returns err with the true origin of the option that it is about. It
