@@ -81,7 +81,7 @@ func TestCalibratePairs(t *testing.T) {
 	}
 	c.Execute("diff", "-v", dirs[0], dirs[1])
 	require.Contains(t, strings.Join(strings.Fields(c.Stdout), " "),
-		"note: on this machine, diff of each two of 4 equal sets of revision 01234567, 90 minutes")
+		"note: on this machine, each two of 4 equal sets of revision 01234567, 90 minutes")
 	require.Zero(t, run("--json", "--quiet-sets", strings.Join(dirs[1:], ",")), c.Stderr)
 	var outcome trial.Trial
 	require.NoError(t, json.Unmarshal([]byte(c.Stdout), &outcome))

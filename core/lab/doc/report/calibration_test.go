@@ -73,7 +73,7 @@ func TestCalibrationsOnThePage(t *testing.T) {
 	trust := page[strings.Index(page, `id="trust"`):strings.Index(page, `id="trust-more"`)]
 	for _, want := range []string{
 		"2026-03-04 05:06 UTC, transportbench 1.2.3, full",
-		"injected delays of 200 ns or more, in half of the calls: 1 of 1 recovered",
+		"injected delays of 200 ns or more in half of the calls: 1 of 1 measured within",
 		"alpha is 5%",
 		`<th scope="row">diff</th><td class="right">0</td><td class="right">200</td><td class="right">7</td><td class="right">3.5%</td><td class="right">1.42 to 7.08%</td><td>yes</td>`,
 		"&lt;b&gt;along&lt;/b&gt;",

@@ -112,8 +112,12 @@ func Diff(found []Found, old, new *set.Set, o compare.Options) (*compare.Report,
 		return nil, err
 	}
 	for i := range found {
-		if d := found[i].Document; d != nil && report.Controlled() && d.pairsSummary() != "" {
-			report.Notes = append(report.Notes, "on this machine, "+d.pairsSummary())
+		d := found[i].Document
+		if d == nil || !report.Controlled() {
+			continue
+		}
+		if lines := d.pairsSummary(); len(lines) > 0 {
+			report.Notes = append(report.Notes, "on this machine, "+strings.Join(lines, "; "))
 		}
 	}
 	return report, nil

@@ -79,38 +79,38 @@ func minEffectBetween(found []Found, share float64, from string) (float64, strin
 	return share, from
 }
 
-func (d *Document) pairsSummary() string {
+func (d *Document) pairsSummary() []string {
 	p := d.Pairs
 	if p == nil || p.FalseOnCells.Low == nil { // of a diff before 0.10, which had other rates
-		return ""
+		return nil
 	}
 	revision := ""
 	if p.Revision != "" {
 		revision = fmt.Sprintf(" of revision %.8s", p.Revision)
 	}
-	text := fmt.Sprintf("diff of each two of %d equal sets%s, %s apart (median), with a minimum "+
-		"effect of %s: ", p.Sets, revision, format.Count(int(math.Round(p.ApartS/60)), "minute"),
-		format.Share(compare.Defaults().Floor))
-	rates := &p.PairRates
-	if q := p.QuietPairs; q != nil {
-		text += fmt.Sprintf("%s; between the %d quiet ones, ", rates, q.Sets)
-		rates = q
-	}
-	text += fmt.Sprintf("%s, and one transport slower by %s is found in %s (%s)", rates,
-		format.Share(p.Injected), format.Share(rates.Found.Value), rates.Found.Interval())
+	all := fmt.Sprintf("each two of %d equal sets%s, %s apart (median), with a control and a "+
+		"minimum effect of %s (diff): %s", p.Sets, revision,
+		format.Count(int(math.Round(p.ApartS/60)), "minute"),
+		format.Share(compare.Defaults().Floor), &p.PairRates)
 	if p.False.Value > d.Alpha {
-		text += fmt.Sprintf("; with one of %s, which diff uses, at most %s have a verdict",
+		all += fmt.Sprintf("; with one of %s, which diff uses, at most %s have a verdict",
 			format.Share(p.Limit), format.Share(d.Alpha))
 	}
-	return text
+	lines, rates, of := []string{all}, &p.PairRates, "of these sets"
+	if q := p.QuietPairs; q != nil {
+		rates, of = q, "of the quiet sets"
+		lines = append(lines, fmt.Sprintf("the %d quiet ones of these sets: %s", q.Sets, q))
+	}
+	return append(lines, fmt.Sprintf("one transport slower by %s: found in %s of the pairs %s "+
+		"(%s)", format.Share(p.Injected), format.Share(rates.Found.Value), of,
+		rates.Found.Interval()))
 }
 
-// String says how far the machine moved, and how often verdicts were false.
+// String says how often verdicts were false, and how far the machine moved.
 func (r *PairRates) String() string {
-	return fmt.Sprintf("the machine moved by %s (median, in the metric that moved most), and of "+
-		"the pairs %s have a false verdict on a transport over all loads (%s) and %s on a single "+
-		"cell (%s; %s of the changes of cells cannot have one)", format.Share(r.Moved),
-		format.Share(r.FalseOnTransports.Value), r.FalseOnTransports.Interval(),
-		format.Share(r.FalseOnCells.Value), r.FalseOnCells.Interval(),
-		format.Share(r.Withheld.Value))
+	return fmt.Sprintf("a transport differs in %s of the pairs (%s), a cell in %s (%s); the "+
+		"machine moved by %s (median, in the metric that moved most), and %s of the changes of "+
+		"cells have no verdict", format.Share(r.FalseOnTransports.Value),
+		r.FalseOnTransports.Interval(), format.Share(r.FalseOnCells.Value),
+		r.FalseOnCells.Interval(), format.Share(r.Moved), format.Share(r.Withheld.Value))
 }

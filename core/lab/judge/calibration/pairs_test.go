@@ -47,20 +47,20 @@ func TestPairs(t *testing.T) {
 	d := &Document{Alpha: 0.05, Environment: machine.Environment{Identity: here}}
 	require.Empty(t, d.Summary())
 	require.NoError(t, d.KeepPairs(somePairs(0.12), identity))
-	const all = "diff of each two of 21 equal sets of revision 01234567, 63 minutes apart " +
-		"(median), with a minimum effect of 2%: the machine moved by 12% (median, in the metric " +
-		"that moved most), and of the pairs 1% have a false verdict on a transport over all " +
-		"loads (0 to 10%) and 7% on a single cell (1 to 20%; 60% of the changes of cells cannot " +
-		"have one)"
-	const quiet = "; between the 9 quiet ones, the machine moved by 2% (median, in the metric " +
-		"that moved most), and of the pairs 0% have a false verdict on a transport over all " +
-		"loads (0 to 10%) and 2% on a single cell (0 to 10%; 10% of the changes of cells cannot " +
-		"have one)"
-	const found = ", and one transport slower by 10% is found in "
-	require.Equal(t, []string{all + quiet + found + "85% (70 to 95%)" +
-		"; with one of 12%, which diff uses, at most 5% have a verdict"}, d.Summary())
+	const all = "each two of 21 equal sets of revision 01234567, 63 minutes apart (median), with " +
+		"a control and a minimum effect of 2% (diff): a transport differs in 1% of the pairs (0 " +
+		"to 10%), a cell in 7% (1 to 20%); the machine moved by 12% (median, in the metric that " +
+		"moved most), and 60% of the changes of cells have no verdict"
+	const quiet = "the 9 quiet ones of these sets: a transport differs in 0% of the pairs (0 to " +
+		"10%), a cell in 2% (0 to 10%); the machine moved by 2% (median, in the metric that " +
+		"moved most), and 10% of the changes of cells have no verdict"
+	const found = "one transport slower by 10%: found in "
+	require.Equal(t, []string{
+		all + "; with one of 12%, which diff uses, at most 5% have a verdict", quiet,
+		found + "85% of the pairs of the quiet sets (70 to 95%)"}, d.Summary())
 	d.Pairs.False.Value, d.Pairs.QuietPairs = 0.05, nil // no more than alpha
-	require.Equal(t, []string{all + found + "50% (40 to 60%)"}, d.Summary())
+	require.Equal(t, []string{all, found + "50% of the pairs of these sets (40 to 60%)"},
+		d.Summary())
 	d.Pairs.FalseOnCells = Estimate{}
 	require.Empty(t, d.Summary(), "of an older diff")
 
