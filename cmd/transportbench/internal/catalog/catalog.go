@@ -22,6 +22,7 @@ import (
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/host"
 	"transportbench/core/plugin/launch"
+	"transportbench/core/transport"
 )
 
 // NoPlugins says that there are no plugins, and the remedy.
@@ -132,6 +133,16 @@ func FindIn(ctx context.Context, dir string, names []string) ([]*Entry, error) {
 			Problem: fmt.Sprintf("%q is not a directory", dir)}
 	}
 	return findAmong(ctx, []string{path}, names)
+}
+
+// OptionsIn returns the options of a transport by its plugin in a directory, which need not be able
+// to run, or nil if there is none.
+func OptionsIn(ctx context.Context, dir, name string) []transport.Option {
+	entries, err := FindIn(ctx, dir, []string{name})
+	if err != nil {
+		return nil
+	}
+	return entries[0].Description.Info.Options
 }
 
 // FindOne returns the plugin that an argument names. It fails if the

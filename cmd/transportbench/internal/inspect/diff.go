@@ -126,11 +126,7 @@ func diffSets(ctx context.Context, a *app.App, c *comparison.Flags, o compare.Op
 		used, _ := host.Dirs(pluginDir)
 		report.Bridge = bridge.Command(report, old, new, bridge.Kept(executable), used,
 			func(dir, name string) []transport.Option {
-				entries, err := catalog.FindIn(ctx, dir, []string{name})
-				if err != nil || entries[0].Unavailable() != "" {
-					return nil
-				}
-				return entries[0].Description.Info.Options
+				return catalog.OptionsIn(ctx, dir, name)
 			})
 	}
 	return comparison.Conclude(ctx, a, c, report, len(o.Thresholds) > 0)

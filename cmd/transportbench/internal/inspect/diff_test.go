@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/cmd/transportbench/internal/app"
+	"transportbench/cmd/transportbench/internal/catalog"
 	"transportbench/cmd/transportbench/internal/clitest"
 	"transportbench/cmd/transportbench/internal/comparison"
 	"transportbench/core/base/machine"
@@ -339,4 +340,11 @@ func TestDiffWithPublishedFigures(t *testing.T) {
 	require.NotRegexp(t, `BETTER|WORSE|SAME`, cmd.Stdout)
 	require.Regexp(t, `(?m)^shm .*in_flight=1 .*throughput +1.58 M op/s`, cmd.Stdout)
 	require.Zero(t, cmd.Execute("export", root+"published/kvstore.json"), cmd.Stderr)
+}
+
+// The options of a plugin that cannot run here are known, so a proposed ab leaves out defaults.
+func TestOptionsOfAPluginThatCannotRun(t *testing.T) {
+	options := catalog.OptionsIn(t.Context(), clitest.PluginDir(t, "stub"), "stub")
+	require.Equal(t, "lamport", options[0].Default)
+	require.Nil(t, catalog.OptionsIn(t.Context(), t.TempDir(), "stub"))
 }
