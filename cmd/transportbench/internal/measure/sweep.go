@@ -45,7 +45,7 @@ func sweepCommand(a *app.App) *cobra.Command {
 		Use: "sweep [FILE|NAME]", Short: "Measure a matrix of configurations",
 		Long: `sweep measures every combination of its axes. Axes come from a file (YAML, TOML or
 JSON), from flags with comma lists (with semicolons if values have commas), or both; a flag
-replaces the file's axis.
+replaces the file's axis. A comma in a value of --set is written \,: --set 'tls=rc\,self,tcp'.
 Instead of a file, the name of a built-in sweep: ` + strings.Join(results.Names(), ", ") + `.
 Repeats are interleaved: one of every cell in a shuffled order, then the next. Cells
 with fewer than six windows in the state of the machine that is shown then get more of
@@ -250,7 +250,7 @@ func readSpec(flags *pflag.FlagSet, args []string) (spec *experiment.Spec, name 
 		if config.IsOption(config.Canonical(option, "")) {
 			option = experiment.OwnPrefix + option
 		}
-		given[config.Canonical(option, "")] = strings.Split(values, ",")
+		given[config.Canonical(option, "")] = options.SplitList(values)
 	}
 	spec.Override(given)
 	if err == nil {

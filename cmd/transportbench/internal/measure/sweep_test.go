@@ -64,6 +64,20 @@ func TestSweepFromFlags(t *testing.T) {
 	require.Contains(t, c.Stderr, "6 cells are new and 6 are missing")
 }
 
+// A value of --set may contain commas and semicolons.
+func TestSweepOfValuesWithCommas(t *testing.T) {
+	c := &clitest.Command{T: t, Plugins: []string{"ucxam", "ofi"}}
+	require.Zero(t, c.Sweep("--transport", "ucxam", "--set", `tls=rc\,self,tcp`, "--dry-run"),
+		c.Stderr)
+	require.Contains(t, c.Stdout, "2 cells")
+	require.Regexp(t, `ucxam tls=rc,self +about`, c.Stdout)
+	require.Regexp(t, `ucxam tls=tcp +about`, c.Stdout)
+	require.Zero(t, c.Sweep("--transport", "ofi", "--set", "provider=tcp;ofi_rxm,shm",
+		"--dry-run"), c.Stderr)
+	require.Contains(t, c.Stdout, "2 cells")
+	require.Regexp(t, `ofi provider=tcp;ofi_rxm +about`, c.Stdout)
+}
+
 func sweepFile(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "matrix.yaml")

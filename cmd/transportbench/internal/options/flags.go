@@ -235,6 +235,17 @@ func SetItems(flags *pflag.FlagSet) []string {
 	return nil
 }
 
+// SplitList splits a list of values of transports' own options, which may have semicolons, at its
+// commas. Those of a value are written \,.
+func SplitList(text string) []string {
+	const comma = "\x00" // no argument and no variable contains it
+	items := strings.Split(strings.ReplaceAll(text, `\,`, comma), ",")
+	for i := range items {
+		items[i] = strings.ReplaceAll(items[i], comma, ",")
+	}
+	return items
+}
+
 // WithoutRun returns the flags that do not say what is measured, for a command
 // that reads the others itself.
 func WithoutRun(flags *pflag.FlagSet) *pflag.FlagSet {

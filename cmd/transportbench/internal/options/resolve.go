@@ -244,7 +244,7 @@ func (r *resolver) set(f *file) (map[string]string, error) {
 		return nil
 	}
 	if text := os.Getenv(variable(KeySet)); text != "" {
-		if err := add(variable(KeySet), strings.Split(text, ",")); err != nil {
+		if err := add(variable(KeySet), SplitList(text)); err != nil {
 			return nil, err
 		}
 	}

@@ -386,12 +386,13 @@ func TestSettings(t *testing.T) {
 func TestSetIsMergedByKey(t *testing.T) {
 	s, err := resolve(t, given{
 		args: []string{"--set", "a=flag", "--set", "list=x,y=z"},
-		env:  map[string]string{"TRANSPORTBENCH_SET": "a=env,b=env"},
+		env:  map[string]string{"TRANSPORTBENCH_SET": `a=env,b=env,tls=rc\,self`},
 		file: "set:\n  a: file\n  b: file\n  c: 4KiB\n  d: 7\n  e: true\n",
 	})
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{
 		"a": "flag", "b": "env", "c": "4KiB", "d": "7", "e": "true", "list": "x,y=z",
+		"tls": "rc,self",
 	}, s.Set)
 }
 
