@@ -250,7 +250,7 @@ func TestEngines(t *testing.T) {
 		}
 		status, _, stderr := c.run(t, run("--hosts", "h1,h2", "--map", "h1 sock=2,h2")...)
 		require.Equal(t, 2, status)
-		require.Contains(t, stderr, `host h1: tcpx has no option "sock"`)
+		require.Contains(t, stderr, `host h1: option "sock": unknown; did you mean "sockets"?`)
 		c.requireIdle(t)
 	})
 	half := filepath.Join(c.tmp, "half.sh")

@@ -44,6 +44,20 @@ func Runs(plugins []*Plugin, c config.Config, set map[string]string) (runs []Run
 	return runs, nil
 }
 
+// CheckHosts returns an error for an option of a host that none of the plugins has, or whose value
+// is wrong. Each plugin gets those that it has.
+func CheckHosts(plugins []*Plugin, list []hosts.OwnOptions) error {
+	if slices.ContainsFunc(plugins, func(p *Plugin) bool { return p.Err != nil }) {
+		return nil // which options that one has is not known
+	}
+	for _, host := range list {
+		if _, err := Runs(plugins, config.Default(), host.Options); err != nil {
+			return &config.SourceError{Problem: fmt.Sprintf("host %s: %v", host.Host, err)}
+		}
+	}
+	return nil
+}
+
 // Done is what became of a run.
 type Done struct {
 	Transport string

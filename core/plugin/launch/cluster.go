@@ -175,11 +175,10 @@ func (c *Cluster) Place(req *runner.Request) error {
 			CPUs: a.CPUs, Environment: a.Environment, Limits: a.Limits,
 			State: c.remotes[i].State, Witness: c.remotes[i],
 		}
-		own := c.layout.Options(i)
-		for name := range own {
-			if _, known := req.Config.Options[name]; !known {
-				return &config.SourceError{Problem: fmt.Sprintf("host %s: %s has no option %q",
-					names[i], req.Config.Transport, name)}
+		own := map[string]string{} // those that the transport has
+		for name, value := range c.layout.Options(i) {
+			if _, has := req.Config.Options[name]; has {
+				own[name] = value
 			}
 		}
 		if several || len(own) > 0 {
@@ -323,6 +322,9 @@ func (c *Cluster) Close() {
 	c.coordinator.Close()
 	c.engine.Stop(c.coordinator.Step())
 }
+
+// OwnOptions returns the options of transports that differ on each host.
+func (c *Cluster) OwnOptions() []hosts.OwnOptions { return c.layout.OwnOptions() }
 
 // Steps returns what was done before the first run.
 func (c *Cluster) Steps() []result.Step { return c.steps }

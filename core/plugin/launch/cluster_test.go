@@ -12,7 +12,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/test/bufconn"
 
+	"transportbench/core/base/config"
 	"transportbench/core/lab/experiment/hosts"
+	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/plugin/agent"
 	"transportbench/core/plugin/internal/wire"
 )
 
@@ -63,6 +66,22 @@ func TestTurns(t *testing.T) {
 		server.Stop()
 		require.NoError(t, <-served)
 	})
+}
+
+// Of the options of a host, a transport gets those that it has.
+func TestPlaceOptionsOfHosts(t *testing.T) {
+	layout, err := hosts.NewLayout([]string{"h0"}, 0, "h0 device=mlx5_0 domain=mlx5_0")
+	require.NoError(t, err)
+	c := Cluster{layout: layout, agents: []*hosts.Agent{{Hello: hosts.Hello{Name: "h0"}}},
+		remotes: make([]*agent.Remote, 1)}
+	for option, want := range map[string]map[string]string{
+		"device": {"device": "mlx5_0"}, "domain": {"domain": "mlx5_0"}, "tls": nil,
+	} {
+		req := runner.Request{Config: config.Config{Ranks: 1,
+			Options: map[string]string{option: ""}}}
+		require.NoError(t, c.Place(&req))
+		require.Equal(t, want, req.Hosts[0].Options)
+	}
 }
 
 // An agent that shares its machine may wait long for a processor.

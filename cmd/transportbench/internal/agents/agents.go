@@ -218,6 +218,27 @@ func (g *gathering) secretPath() (string, error) {
 	}
 }
 
+// OwnOptions returns the options of transports that differ on a host, as the settings have them. It
+// starts nothing.
+func OwnOptions(settings *options.Settings) ([]hosts.OwnOptions, error) {
+	o := &settings.Hosts
+	list, err := hosts.ParseMap(o.Map)
+	if err != nil {
+		return nil, app.Usagef("%v", err)
+	}
+	if o.Hostfile == "" {
+		return list, nil
+	}
+	names, own, err := readHostfile(o.Hostfile)
+	if err != nil {
+		return nil, app.Usagef("--%s: %v", options.KeyHostfile, err)
+	}
+	for i, name := range names {
+		list = append(list, hosts.OwnOptions{Host: name, Options: own[i]})
+	}
+	return list, nil
+}
+
 func readHostfile(path string) (list []string, options []map[string]string, err error) {
 	text, err := files.ReadArgument(path, engine.MaxHostfile)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"transportbench/core/base/machine"
 	"transportbench/core/base/printable"
 	"transportbench/core/lab/experiment"
+	"transportbench/core/lab/experiment/hosts"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
@@ -30,6 +31,9 @@ type session struct {
 	settings *options.Settings
 	engine   *experiment.Engine
 	cluster  *launch.Cluster // nil to run on this host
+	// own are the options of transports that differ on a host. They are also known of a run that is
+	// only planned.
+	own []hosts.OwnOptions
 }
 
 // open resolves flags and returns a session that has started nothing. defaults and fixed are as in
@@ -66,6 +70,7 @@ func openSweep(a *app.App, cmd *cobra.Command, out string) (*session, error) {
 func (s *session) join(ctx context.Context) (err error) {
 	if s.cluster, err = agents.Join(ctx, s.App, s.settings); s.cluster != nil {
 		s.engine.Place, s.engine.Environment = s.place, s.cluster.Environment(nil)
+		s.own = s.cluster.OwnOptions()
 	}
 	return err
 }
@@ -153,6 +158,9 @@ func (s *session) plugins(ctx context.Context, names []string, dir *string) ([]*
 		if err == nil {
 			plugins[i], err = s.plugin(e)
 		}
+	}
+	if err == nil {
+		err = experiment.CheckHosts(plugins, s.own)
 	}
 	return plugins, err
 }

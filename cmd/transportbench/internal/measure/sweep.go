@@ -137,10 +137,13 @@ func (s *session) planSweep(cmd *cobra.Command, f *sweepFlags, args []string) (r
 	if err != nil {
 		return nil, err
 	}
-	if !f.dryRun {
-		if err := s.join(cmd.Context()); err != nil {
-			return nil, err
-		}
+	if f.dryRun {
+		s.own, err = agents.OwnOptions(s.settings)
+	} else {
+		err = s.join(cmd.Context())
+	}
+	if err != nil {
+		return nil, err
 	}
 	r.named = namesTransports(spec, cmd.Flags(), args)
 	if r.Sweep, err = s.plan(cmd.Context(), spec, nil, r.named && !f.dryRun); err != nil {

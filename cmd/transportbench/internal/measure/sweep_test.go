@@ -78,6 +78,40 @@ func TestSweepOfValuesWithCommas(t *testing.T) {
 	require.Regexp(t, `ofi provider=tcp;ofi_rxm +about`, c.Stdout)
 }
 
+// A dry run refuses the options of hosts that a run refuses, and contacts no host.
+func TestDryRunChecksOptionsOfHosts(t *testing.T) {
+	of := func(line string) []string {
+		path := filepath.Join(t.TempDir(), "hosts")
+		require.NoError(t, os.WriteFile(path, []byte("h1 ring=onesided pages=4\n"+line), 0o600))
+		return []string{"--hostfile", path}
+	}
+	for _, one := range []struct {
+		args []string
+		want string
+	}{
+		{of("h2 rnig=lamport\n"), `host h2: option "rnig": unknown; did you mean "ring"?`},
+		{of("h2 ring=lampert\n"), `host h2: option "ring": "lampert" is not one of `},
+		{of("h2 pages=x\n"), `host h2: option "pages": "x" is not a whole number`},
+		{of("h2 ring\n"), `hosts: "ring" is no option of a transport`},
+		{[]string{"--hosts", "h1,h2", "--map", "h1 slots=0,h2"},
+			`host h1: option "slots": 0 is out of range (1 to 1024)`},
+		{[]string{"--hosts", "h1,h2", "--map", "h1 ring,h2"},
+			`--map: "ring" is no option of a transport`},
+	} {
+		c := &clitest.Command{T: t}
+		require.Equal(t, app.ExitUsage, c.Sweep(append(one.args, "--transport", "fake,other",
+			"--dry-run")...), c.Stdout)
+		require.Contains(t, c.Stderr, one.want)
+	}
+	c := &clitest.Command{T: t}
+	require.Zero(t, c.Sweep(append(of("h2 ring=lamport\n"), "--transport", "fake,other",
+		"--dry-run")...), c.Stderr)
+	require.Contains(t, c.Stdout, "2 cells")
+	require.Equal(t, app.ExitUsage, c.Sweep(append(of("h2\n"), "--transport", "fake",
+		"--dry-run")...), c.Stdout)
+	require.Contains(t, c.Stderr, `host h1: option "pages": unknown`)
+}
+
 func sweepFile(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "matrix.yaml")

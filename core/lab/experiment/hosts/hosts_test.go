@@ -611,6 +611,7 @@ func TestLayoutOptions(t *testing.T) {
 	l.SetOptions(0, map[string]string{"port": "1"})
 	require.Equal(t, map[string]string{"device": "mlx5_0", "port": "1"}, l.Options(0))
 	require.Equal(t, map[string]string{"device": "mlx5_2", "port": "2"}, l.Options(1))
+	require.Equal(t, []OwnOptions{{"h0", l.Options(0)}, {"h1", l.Options(1)}}, l.OwnOptions())
 }
 
 // TestDevice finds the network device of a transport's options in an imitated machine of two nodes.

@@ -15,6 +15,12 @@ type Layout struct {
 	options []map[string]string
 }
 
+// OwnOptions are the options of the transport that differ on a host.
+type OwnOptions struct {
+	Host    string
+	Options map[string]string
+}
+
 // ParseOptions returns the options in words such as "device=mlx5_0".
 func ParseOptions(words []string) (map[string]string, error) {
 	var options map[string]string
@@ -44,6 +50,31 @@ func (l *Layout) SetOptions(host int, options map[string]string) {
 // Options returns the options of the transport that differ on a host.
 func (l *Layout) Options(host int) map[string]string { return l.options[host] }
 
+// OwnOptions returns those of all hosts.
+func (l *Layout) OwnOptions() []OwnOptions {
+	list := make([]OwnOptions, len(l.names))
+	for i, name := range l.names {
+		list[i] = OwnOptions{name, l.options[i]}
+	}
+	return list
+}
+
+// ParseMap returns the host of each rank in a map, as text, with the options that follow it.
+func ParseMap(list string) (hosts []OwnOptions, err error) {
+	for entry := range strings.SplitSeq(list, ",") {
+		host, words := entry, strings.Fields(entry)
+		if len(words) > 0 {
+			host, words = words[0], words[1:]
+		}
+		own, err := ParseOptions(words)
+		if err != nil {
+			return nil, fmt.Errorf("--map: %w", err)
+		}
+		hosts = append(hosts, OwnOptions{host, own})
+	}
+	return hosts, nil
+}
+
 // NewLayout returns the layout of ranks over hosts, by their names. Rank r is on host r modulo
 // their number; with perHost ranks for each, the first hosts are filled first. A map lists the host
 // of each rank: "h0,h0,h1", or by number "0,0,1". Options that differ on a host may follow its
@@ -56,26 +87,21 @@ func NewLayout(names []string, perHost int, list string) (*Layout, error) {
 	if perHost > 0 {
 		return nil, fmt.Errorf("--map and --ranks-per-host exclude each other")
 	}
-	for _, entry := range strings.Split(list, ",") {
-		words := strings.Fields(entry)
-		text := entry
-		if len(words) > 0 {
-			text = words[0]
-		}
-		host := slices.Index(names, text)
-		if number, err := strconv.Atoi(text); host < 0 && err == nil && number >= 0 &&
+	entries, err := ParseMap(list)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries {
+		host := slices.Index(names, entry.Host)
+		if number, err := strconv.Atoi(entry.Host); host < 0 && err == nil && number >= 0 &&
 			number < len(names) {
 			host = number
 		}
 		if host < 0 {
-			return nil, fmt.Errorf("--map: %q is no host of this run; they are %s", text,
+			return nil, fmt.Errorf("--map: %q is no host of this run; they are %s", entry.Host,
 				strings.Join(names, ", "))
 		}
-		own, err := ParseOptions(words[1:])
-		if err != nil {
-			return nil, fmt.Errorf("--map: %w", err)
-		}
-		l.SetOptions(host, own)
+		l.SetOptions(host, entry.Options)
 		l.ranks = append(l.ranks, host)
 	}
 	return l, nil
