@@ -23,6 +23,12 @@ native_table() {
 	TABLE
 }
 
+# The package that opens libibverbs at run time must not ask pkg-config for its headers: cgo would link it.
+if include=$(pkg-config --variable=includedir libibverbs 2>/dev/null) && [ -n "$include" ] &&
+	[[ " -I/usr/include ${CGO_CFLAGS:=-g -O2} " != *" -I$include "* ]]; then
+	export CGO_CFLAGS+=" -I$include"
+fi
+
 # programs prints the name of every program of plugins in the tree.
 programs() {
 	local dir

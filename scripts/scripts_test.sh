@@ -83,6 +83,13 @@ with_fakes scripts/build.sh || fail "build.sh failed"
 refuse stub
 with_output bin/plugins/transport-native && expect native
 
+new_module "the headers of libibverbs may be below a prefix"
+fake pkg-config <<<'[ "$*" = "--exists fakelib" ] || { [ "$*" = "--variable=includedir libibverbs" ] && echo '"$scratch"'/module; }'
+mkdir fakelib && touch fakelib/verbs.h
+sed -i 's,^import "C",// #include <fakelib/verbs.h>\n&,' cmd/transports-native/native.go
+with_fakes scripts/build.sh || fail "build.sh failed"
+with_output bin/plugins/transport-native && expect native
+
 new_module "plugins have the digests of their sources, whatever the commit"
 printf 'package plugin\n\nvar sources string\n\nfunc init() { println(sources) }\n' >core/plugin/plugin.go
 printf 'package main\n\nimport _ "transportbench/core/plugin"\n\nfunc main() {}\n' >cmd/transports-plain/main.go
