@@ -138,14 +138,19 @@ func (s *session) calibrate(ctx context.Context, f *calibrateFlags) error {
 	if err := s.announce(f, plan, m); err != nil {
 		return err
 	}
+	path := filepath.Join(s.settings.Out, calibration.FileName)
+	last, _ := calibration.Read(path)
 	d, err := s.runCalibration(ctx, f, m)
+	if err == nil {
+		err = keepPairsOf(last, d, path)
+	}
 	if err != nil {
 		return err
 	}
 	if err := showCalibration(s.App, d, s.settings.JSON); err != nil {
 		return err
 	}
-	s.Note("calibration in %s", filepath.Join(s.settings.Out, calibration.FileName))
+	s.Note("calibration in %s", path)
 	s.keepCalibration(d)
 	return nil
 }

@@ -120,14 +120,20 @@ func TestCalibrate(t *testing.T) {
 	require.Equal(t, d.ID, shown.ID)
 	require.Equal(t, app.ExitUsage, c.Execute("calibrate", "show", filepath.Join(c.Out, "none")))
 
-	// A quick one does not take the place of a full one.
+	// A quick one does not take the place of a full one. The pairs of sets stay.
+	d.Pairs = &calibration.Pairs{Repeats: 10, PairRates: calibration.PairRates{Sets: 4}}
+	require.NoError(t, calibration.Write(path, d))
 	kept.Quick = false
 	require.NoError(t, calibration.Write(last, kept))
 	require.Zero(t, calibrate(c, "--quick", "--json"))
 	require.Contains(t, c.Stderr, "transportbench: it replaces the calibration in "+path+"\n")
 	require.Contains(t, c.Stderr, "the full calibration of this machine is kept: "+last)
-	_, err = calibration.Parse([]byte(c.Stdout))
+	d, err = calibration.Parse([]byte(c.Stdout))
 	require.NoError(t, err)
+	require.Equal(t, 4, d.Pairs.Sets)
+	written, err := calibration.Read(path)
+	require.NoError(t, err)
+	require.Equal(t, d, written)
 	again, err := calibration.Read(last)
 	require.NoError(t, err)
 	require.Equal(t, kept.ID, again.ID)

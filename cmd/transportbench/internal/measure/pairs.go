@@ -124,3 +124,16 @@ func keepPairs(path string, t *trial.Trial, sets []*set.Set) error {
 	}
 	return calibration.Write(path, d)
 }
+
+// keepPairsOf adds what calibrate pairs has found on a machine to its next calibration, at path:
+// the sets stay as they are.
+func keepPairsOf(last, d *calibration.Document, path string) error {
+	if last == nil || last.Pairs == nil {
+		return nil
+	}
+	identity, err := set.Flatten(last.Environment.Identity)
+	if err != nil || d.KeepPairs(last.Pairs, identity) != nil {
+		return err // those of another machine do not count
+	}
+	return calibration.Write(path, d)
+}
