@@ -127,6 +127,8 @@ func (d *disturbance) text() string {
 		high := d.high[of.check]
 		switch {
 		case !has:
+		case high == 0: // sets of 0.8.0 and before have no values
+			parts = append(parts, of.name)
 		case percent(low) != percent(high):
 			parts = append(parts, of.name+" "+percent(low)+" to "+percent(high))
 		default:

@@ -68,3 +68,10 @@ func TestDisturbedMachineIsOneLine(t *testing.T) {
 		"rows of one state", g.List()[1].Message)
 	require.Len(t, each.List(), 6, "the details name each")
 }
+
+// Failed checks of sets of 0.8.0 and before have no values.
+func TestDisturbanceWithoutValues(t *testing.T) {
+	var g WarningGroups
+	g.Add("", "a", result.Finding{Name: "drift", Severity: result.Warning, Message: "drift"})
+	require.Equal(t, "drift: where the rate drifts, measure again", g.List()[0].Message)
+}
