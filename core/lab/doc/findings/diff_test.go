@@ -56,6 +56,23 @@ func TestCommentOfAllLoads(t *testing.T) {
 	require.NotContains(t, text, "- → -")
 }
 
+// A comment has each failed check once: the first unfolded, the others in the fold.
+func TestCommentHasEachCheckOnce(t *testing.T) {
+	r := &compare.Report{Changes: []compare.Change{{Verdict: compare.Worse}}}
+	for _, check := range []string{"first", "second", "third", "fourth"} {
+		r.Warnings = append(r.Warnings, set.GroupedWarning{Check: check,
+			Severity: result.Warning, Message: "failed"})
+	}
+	above, folded, found := strings.Cut(GitHubComment(r), "Notes and failed checks")
+	require.True(t, found)
+	for _, check := range []string{"first", "second", "third"} {
+		require.Contains(t, above, check)
+		require.NotContains(t, folded, check)
+	}
+	require.NotContains(t, above, "fourth")
+	require.Contains(t, folded, "fourth")
+}
+
 // A terminal of 80 columns shows the interval of every comparison.
 func TestRankingFitsATerminal(t *testing.T) {
 	lead := 1.2

@@ -57,7 +57,8 @@ func folded(r *compare.Report, rows int) *doc.Doc {
 	leftOut(out, "threshold", len(r.Broken)-rows)
 	first, every := changed(r), r.Rows()
 	firstChanges(out, r, first, rows)
-	out.Append(tables.FewWarnings(r.Warnings).Folded(""))
+	checks := tables.FewWarnings(r.Warnings[:min(rows, len(r.Warnings))])
+	out.Append(checks.Folded(""))
 	if len(every) > len(first) {
 		all := new(doc.Doc)
 		firstChanges(all, r, every, rows)
@@ -73,7 +74,11 @@ func folded(r *compare.Report, rows int) *doc.Doc {
 	for _, d := range r.Across {
 		notes.Remark("compared across different " + d.String())
 	}
-	notes.Append(tables.GroupedWarnings(r.Warnings[:min(rows, len(r.Warnings))]))
+	for _, b := range checks.Blocks { // those that do not stand above
+		if more, is := b.(*doc.Fold); is {
+			notes.Append(&more.Doc)
+		}
+	}
 	leftOut(&notes.Doc, "warning", len(r.Warnings)-rows)
 	out.Add(notes)
 	out.Remarks(append(sides(r), strings.Split(DiffSummary(r), "\n")...))
