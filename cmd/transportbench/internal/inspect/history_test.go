@@ -77,6 +77,24 @@ func TestHistory(t *testing.T) {
 	}
 }
 
+// Without a series, history says how many sets it needs, and nothing on the movement of the machine.
+func TestHistoryWithoutSeries(t *testing.T) {
+	dir := historytest.Write(t, t.TempDir(), 1, 3, 1e6, 1e6)
+	c := &clitest.Command{T: t}
+	require.Zero(t, c.Execute("history", filepath.Join(dir, "night0001")), c.Stderr)
+	require.Contains(t, c.Stdout, "\n1 set: series have at least 2 sets, and changes are found in 8")
+	require.NotContains(t, c.Stdout, "0 of 0")
+	require.NotContains(t, c.Stdout, "fewer than 4")
+
+	night := filepath.Join(dir, "night0002")
+	s, err := set.Load(night)
+	require.NoError(t, err)
+	s.Cells[0].Run.InFlight = 7
+	require.NoError(t, s.WriteIndex(night))
+	require.Zero(t, c.Execute("history", dir), c.Stderr)
+	require.Contains(t, c.Stdout, "\n2 sets without a cell in common, because an option")
+}
+
 // TestHistoryOfPaths checks that a change of the path is written once for all metrics of all cells
 // of a transport.
 func TestHistoryOfPaths(t *testing.T) {

@@ -26,6 +26,11 @@ func History(h *history.History, list []history.Series, all bool) *doc.Doc {
 			ShortRevision(s.Revision), accepted(s))
 	}
 	out.Add(t)
+	if len(list) == 0 {
+		out.Gap()
+		out.Line("%s", noSeries(h))
+		return out
+	}
 	shown := list
 	if !all {
 		shown = slices.DeleteFunc(slices.Clone(list),
@@ -50,6 +55,16 @@ func History(h *history.History, list []history.Series, all bool) *doc.Doc {
 	changes(out, h, list)
 	pathChanges(out, h, list)
 	return out
+}
+
+// noSeries says why there is no series, and how many sets a change needs.
+func noSeries(h *history.History) string {
+	found := format.Count(len(h.Sets), "set")
+	if len(h.Sets) > 1 {
+		found += " without a cell in common, because an option or the machine differs"
+	}
+	return fmt.Sprintf("%s: series have at least 2 sets, and changes are found in %d or more; diff "+
+		"compares two sets", found, changepoint.MinLength)
 }
 
 // movementNote says which series are without the movement of the machine.
