@@ -2,6 +2,7 @@ package comparison
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -29,6 +30,9 @@ type Flags struct {
 	failOnFile, Format      string
 	comment, power          string
 	all, strict, json       bool
+
+	// More is what lets the measurement go on, if more repeats alone do not.
+	More string
 
 	required float64 // of power, a share; 0 if it is not given
 }
@@ -307,8 +311,8 @@ func (c *Flags) verdictOf(r *compare.Report, thresholds bool) error {
 		if s := r.Seen; s.None == 0 {
 			weakest = "needs " + format.Share(s.Largest)
 		}
-		remedy := fmt.Sprintf("measure with --repeats %d, or compare fewer metrics and cells",
-			r.MoreRepeats())
+		remedy := cmp.Or(c.More, fmt.Sprintf("measure with --repeats %d", r.MoreRepeats())) +
+			", or compare fewer metrics and cells"
 		if c.required <= r.Floor {
 			remedy = fmt.Sprintf("no change within the minimum effect of %s counts; --floor sets "+
 				"another", format.Share(r.Floor))

@@ -226,9 +226,14 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags,
 		return interrupted
 	}
 	v.Report.Old, v.Report.New = strings.TrimSpace("A "+f.a), strings.TrimSpace("B "+f.b)
+	f.More = f.remedy(v)
 	verdict := comparison.Conclude(ctx, s.App, &f.Flags, v.Report, len(test.Compare.Thresholds) > 0)
+	further := ""
+	if f.More != "" {
+		further = fmt.Sprintf("; %s for more, or --within (%s)", f.More, f.within)
+	}
 	s.Note("%s after %s of each%s; results in %s; all notes: transportbench diff -v %s %s",
-		v.Ended, format.Count(len(v.A.Repeats), "repeat"), f.remedy(v), s.settings.Out,
+		v.Ended, format.Count(len(v.A.Repeats), "repeat"), further, s.settings.Out,
 		v.Paths[0], v.Paths[1])
 	if interrupted != nil {
 		return interrupted
@@ -240,10 +245,9 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags,
 func (f *abFlags) remedy(v *experiment.PairedResult) string {
 	switch v.Ended {
 	case experiment.EndTimeLimit:
-		return fmt.Sprintf("; raise --limit (%v) for more, or --within (%s)", f.limit, f.within)
+		return fmt.Sprintf("raise --limit (%v)", f.limit)
 	case experiment.EndMaxRepeats:
-		return fmt.Sprintf("; raise --max-repeats (%d) for more, or --within (%s)",
-			f.maxRepeats, f.within)
+		return fmt.Sprintf("raise --max-repeats (%d)", f.maxRepeats)
 	}
 	return ""
 }
