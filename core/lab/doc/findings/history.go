@@ -63,8 +63,8 @@ func noSeries(h *history.History) string {
 	if len(h.Sets) > 1 {
 		found += " without a cell in common, because an option or the machine differs"
 	}
-	return fmt.Sprintf("%s: series have at least 2 sets, and changes are found in %d or more; diff "+
-		"compares two sets", found, changepoint.MinLength)
+	return fmt.Sprintf("%s: series have at least 2 sets, and changes are found in %d or more; "+
+		"diff compares two sets", found, changepoint.MinLength)
 }
 
 // movementNote says which series are without the movement of the machine.
