@@ -433,8 +433,7 @@ func DiffSummary(r *compare.Report) string {
 	}
 	switch {
 	case r.Together != "":
-		text += "\n" + r.Together + "; measured in turns, it can be told: transportbench " +
-			r.Bridge
+		text += "\n" + r.Together + "; in turns, this can: transportbench " + r.Bridge
 	case r.Bridge != "":
 		text += "\nfairer, both versions in turns: transportbench " + r.Bridge
 	}
@@ -562,7 +561,7 @@ func Ranking(r *compare.Ranking) *doc.Doc {
 		first, second := group.List[0], group.List[1]
 		best := strings.TrimSpace(first.Value + " " + format.Value(first.Metric) + " " +
 			first.State)
-		t.Row(group.Cell, group.Metric, winner, best, times(second.Lead, group.Better),
+		t.Row(group.Cell, group.Metric, winner, best, times(second.Behind, group.Better),
 			timesBetween(second.Low, second.High, group.Better),
 			format.Probability(second.PHolm))
 	}
@@ -603,8 +602,8 @@ func Ranking(r *compare.Ranking) *doc.Doc {
 		notes.Remark("best: the median of the windows in the state that is named; by, its " +
 			"interval and the ratios of the groups take in the windows of all states")
 	}
-	notes.Remark("by: of the medians; its interval is of the shift between the best and the " +
-		"second, which the test is about; a winner differs significantly from all others")
+	notes.Remark("by: the shift from the second to the best, which the test is about; the ratios " +
+		"of the groups are of medians; a winner differs significantly from all others")
 	out.Fold("notes", notes)
 	return out
 }

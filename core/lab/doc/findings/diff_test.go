@@ -75,17 +75,20 @@ func TestCommentHasEachCheckOnce(t *testing.T) {
 
 // A terminal of 80 columns shows the interval of every comparison.
 func TestRankingFitsATerminal(t *testing.T) {
-	lead := 1.2
+	lead, low, shift, high := 1.2, 1.3, 1.4, 1.5 // the lead is of the medians
 	d := Ranking(&compare.Ranking{Axis: "transport", Groups: []compare.Candidates{{
 		Cell: "echo in_flight=32", Metric: "latency_p99", Better: result.Higher, Leader: "copyrpc",
 		List: []compare.Candidate{
 			{Value: "copyrpc", Metric: result.Metric{Unit: "op/s", Median: 29.3e6}, State: "near"},
-			{Value: "shm", Lead: &lead, Low: &lead, High: &lead}}}}})
+			{Value: "shm", Lead: &lead, Behind: &shift, Low: &low, High: &high}}}}})
 	for _, width := range []int{80, 50} {
 		var out bytes.Buffer
 		require.NoError(t, doc.WriteText(&out, d, doc.Screen{Width: width}))
-		require.Contains(t, out.String(), "2.20x to 2.20x", width)
+		require.Contains(t, out.String(), "2.30x to 2.50x", width)
 	}
+	var out bytes.Buffer
+	write(&out, d)
+	require.Regexp(t, `2\.40x +2\.30x to 2\.50x`, out.String(), "the interval is of the figure")
 }
 
 // If sets cannot tell what moved all transports, the summary names the command that can, once.
@@ -95,7 +98,7 @@ func TestMovedTogether(t *testing.T) {
 		compare.Bridge)
 	r.Together = "the sets cannot tell"
 	text := DiffSummary(r)
-	require.Contains(t, text, "\nthe sets cannot tell; measured in turns, it can be told: "+
+	require.Contains(t, text, "\nthe sets cannot tell; in turns, this can: "+
 		"transportbench "+compare.Bridge)
 	require.Equal(t, 1, strings.Count(text, compare.Bridge))
 }
