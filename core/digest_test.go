@@ -120,3 +120,10 @@ func TestRevision(t *testing.T) {
 	}
 	require.NotEmpty(t, BuildRevision())
 }
+
+// A binary names the revision of another one only if it is known and differs.
+func TestOtherRevision(t *testing.T) {
+	require.Equal(t, "abc", OtherRevision("abc"))
+	require.Empty(t, OtherRevision(BuildRevision()))
+	require.Empty(t, OtherRevision(unknownRevision))
+}

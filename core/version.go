@@ -25,6 +25,15 @@ func BuildRevision() string {
 
 const unknownRevision = "unknown"
 
+// OtherRevision returns the revision of another binary if it is known and not that of this one, and
+// else nothing.
+func OtherRevision(revision string) string {
+	if revision == unknownRevision || revision == BuildRevision() {
+		return ""
+	}
+	return revision
+}
+
 func revisionOf(settings []debug.BuildSetting) string {
 	commit, modified := "", false
 	for _, s := range settings {

@@ -14,6 +14,7 @@ import (
 	"transportbench/cmd/transportbench/internal/app"
 	"transportbench/cmd/transportbench/internal/listing"
 	"transportbench/cmd/transportbench/internal/options"
+	"transportbench/core"
 	"transportbench/core/base/config"
 	"transportbench/core/base/files"
 	"transportbench/core/base/printable"
@@ -43,6 +44,7 @@ func (e *Entry) Known() *experiment.Plugin {
 		Identity: result.Plugin{
 			Name: e.Name, Version: info.Version, Matched: info.Matched,
 			RuntimeDigest: e.Description.RuntimeDigest, Sources: e.Description.Sources,
+			Revision: core.OtherRevision(e.Description.Revision),
 		},
 		Path: e.Path, Info: info, Microbenchmarks: e.Description.Microbenchmarks, Err: e.err,
 	}

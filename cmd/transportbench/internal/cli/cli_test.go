@@ -328,6 +328,7 @@ func TestRequest(t *testing.T) {
 	require.Len(t, req.Plugin.SHA256, 64)
 	require.Len(t, req.Plugin.RuntimeDigest, 64)
 	require.Equal(t, "sources of fake", req.Plugin.Sources)
+	require.Equal(t, "revision of fake", req.Plugin.Revision)
 	require.Equal(t, "1.2.3", req.Plugin.Version)
 	require.NotEmpty(t, req.Environment.Identity.Kernel)
 }

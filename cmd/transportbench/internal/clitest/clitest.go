@@ -118,7 +118,7 @@ func describePlugin(name string) int {
 			Default: "8", Help: "of memory"}}
 	}
 	described := plugin.Describe(d)
-	described.Sources = "sources of " + name
+	described.Sources, described.Revision = "sources of "+name, "revision of "+name
 	if err := json.NewEncoder(os.Stdout).Encode(described); err != nil {
 		return 1
 	}

@@ -95,6 +95,22 @@ func TestHistoryWithoutSeries(t *testing.T) {
 	require.Contains(t, c.Stdout, "\n2 sets without a cell in common, because an option")
 }
 
+// The commits of a change are those of the plugin if it has its own, as one of another module does.
+func TestHistoryOfAnotherModule(t *testing.T) {
+	dir := historytest.Write(t, t.TempDir(), 1, 3, append(slices.Repeat([]float64{1e6, 1.01e6}, 5),
+		slices.Repeat([]float64{0.9e6, 0.89e6}, 3)...)...)
+	for night := 1; night <= 16; night++ {
+		at := filepath.Join(dir, fmt.Sprintf("night%04d", night))
+		s, err := set.Load(at)
+		require.NoError(t, err)
+		s.Cells[0].Plugin.Revision = fmt.Sprintf("%010d%030d", night, 0)
+		require.NoError(t, s.WriteIndex(at))
+	}
+	c := &clitest.Command{T: t}
+	require.Zero(t, c.Execute("history", dir), c.Stderr)
+	require.Contains(t, c.Stdout, "night0011  0000000010..0000000011")
+}
+
 // TestHistoryOfPaths checks that a change of the path is written once for all metrics of all cells
 // of a transport.
 func TestHistoryOfPaths(t *testing.T) {

@@ -189,7 +189,7 @@ func changes(out *doc.Doc, h *history.History, list []history.Series) {
 		">change", ">machine", "verdict")
 	for _, l := range lines {
 		c := l.change
-		t.Row(h.Sets[c.Set].Label, Commits(h, c), l.series.Load, l.series.Transport,
+		t.Row(h.Sets[c.Set].Label, Commits(h, l.series, c), l.series.Load, l.series.Transport,
 			l.series.Metric, doc.Number(c.Old, l.series.Unit), doc.Number(c.New, l.series.Unit),
 			change(c.Share), machineBetween(l.series, c), HistoryVerdict(l.series, c))
 	}
@@ -224,9 +224,10 @@ func pathChanges(out *doc.Doc, h *history.History, list []history.Series) {
 	}
 }
 
-// Commits names the range of commits in which a change came, as git log takes it.
-func Commits(h *history.History, c history.Change) string {
-	from, to := h.Sets[c.Before].Revision, h.Sets[c.Set].Revision
+// Commits names the range of commits in which a change of a series came, as git log takes it: those
+// of its transport, if that has commits of its own.
+func Commits(h *history.History, s *history.Series, c history.Change) string {
+	from, to := h.Sets[c.Before].RevisionOf(s.Transport), h.Sets[c.Set].RevisionOf(s.Transport)
 	if from == "" || to == "" {
 		return "-"
 	}

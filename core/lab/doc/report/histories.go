@@ -230,7 +230,7 @@ func (b *builder) levelMark(h *history.History, s *history.Series,
 	m := b.markAt(h, c.Before, c.Set)
 	m.Text += fmt.Sprintf(": %s to %s, %+.1f%%", format.Number(c.Old, s.Unit),
 		format.Number(c.New, s.Unit), 100*c.Share)
-	if commits := findings.Commits(h, c); commits != "-" {
+	if commits := findings.Commits(h, s, c); commits != "-" {
 		m.Text += ", commits " + commits
 	}
 	m.Verb = printable.Text(findings.HistoryVerdict(s, c).Text)

@@ -423,6 +423,7 @@ func TestSides(t *testing.T) {
 			c := cell(map[string]string{"in_flight": fmt.Sprint(i + 1)}, 1, 2, 3, 4)
 			c.Tool = &result.Tool{Version: version, Revision: "0123456789abcdef"}
 			c.Plugin.Version, c.Plugin.SHA256 = "0.1.0", sum
+			c.Plugin.Revision = "fedcba9876543210"
 			c.StartedAt = time.Date(2026, 11, 20+i, 12, 0, 0, 0, time.UTC)
 			s.Cells = append(s.Cells, c)
 		}
@@ -431,7 +432,7 @@ func TestSides(t *testing.T) {
 	report, err := Diff(side("0.5.0", "sum"), side("0.6.0", "sum", "other"), Defaults())
 	require.NoError(t, err)
 	require.Equal(t, "measured by transportbench 0.5.0 (revision 0123456789ab), plugin shm 0.1.0 "+
-		"with SHA-256 sum, 2026-11-20, 4 repeats", report.OldSide.String())
+		"(revision fedcba987654) with SHA-256 sum, 2026-11-20, 4 repeats", report.OldSide.String())
 	report, err = Diff(side("0.5.0", "sum", "other"), side("0.6.0", "sum", "other"), Defaults())
 	require.NoError(t, err)
 	require.Equal(t, "measured by transportbench 0.6.0 (revision 0123456789ab), "+

@@ -56,7 +56,7 @@ func newSide(s *set.Set, cells []*set.Cell) Side {
 	if len(programs) == 1 {
 		for _, p := range programs {
 			side.Plugin = &set.Plugin{Name: p.Name, Version: p.Version, SHA256: p.SHA256,
-				RuntimeDigest: p.RuntimeDigest}
+				RuntimeDigest: p.RuntimeDigest, Revision: p.Revision}
 		}
 	}
 	return side
@@ -77,8 +77,9 @@ func (s Side) String() string {
 	}
 	parts := []string{version + revisions(s.Revisions)}
 	if p := s.Plugin; p != nil {
-		parts = append(parts, fmt.Sprintf("plugin %s %s with SHA-256 %.12s", p.Name,
-			cmp.Or(p.Version, "of an unknown version"), p.SHA256))
+		parts = append(parts, fmt.Sprintf("plugin %s %s%s with SHA-256 %.12s", p.Name,
+			cmp.Or(p.Version, "of an unknown version"), revisions(appendNew(nil, p.Revision)),
+			p.SHA256))
 	}
 	if !s.From.IsZero() {
 		from, to := s.From.UTC().Format(time.DateOnly), s.To.UTC().Format(time.DateOnly)

@@ -6,7 +6,7 @@ import (
 )
 
 // DocumentVersion is the version of [Document], whose JSON Schema is schema.json.
-const DocumentVersion = "1.2.0"
+const DocumentVersion = "1.3.0"
 
 // Document is a history with its series, as `history --json` writes it.
 type Document struct {

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -41,9 +42,16 @@ type Set struct {
 	StartedAt time.Time `json:"started_at"`
 	// Version and Revision are those of the command that measured it; empty if its files do not
 	// say.
-	Version  string     `json:"version,omitempty"`
-	Revision string     `json:"revision,omitempty"`
-	Blessed  []Blessing `json:"blessed,omitempty"`
+	Version  string `json:"version,omitempty"`
+	Revision string `json:"revision,omitempty"`
+	// Plugins has the revisions of plugins that have another one, by transport.
+	Plugins map[string]string `json:"plugins,omitempty"`
+	Blessed []Blessing        `json:"blessed,omitempty"`
+}
+
+// RevisionOf returns the revision that a transport was built from, or else that of the command.
+func (s *Set) RevisionOf(transport string) string {
+	return cmp.Or(s.Plugins[transport], s.Revision)
 }
 
 // Load reads the sets in the directories, and in those below them that have an index. A directory
@@ -136,6 +144,12 @@ func follow(s *set.Set) (Set, *set.Set, error) {
 		}
 		if entry.StartedAt.IsZero() || c.StartedAt.Before(entry.StartedAt) {
 			entry.StartedAt = c.StartedAt
+		}
+		if revision := printable.Text(c.Plugin.Revision); revision != "" {
+			if entry.Plugins == nil {
+				entry.Plugins = map[string]string{}
+			}
+			entry.Plugins[c.Transport()] = revision
 		}
 		c.Warnings, c.Results = nil, nil
 		kept.Cells = append(kept.Cells, c)

@@ -143,7 +143,10 @@ type Plugin struct {
 	RuntimeDigest string `json:"runtime_digest"`
 	// Sources identifies the sources of the transport itself, without those that all share. It is
 	// absent if the build of the plugin did not give it.
-	Sources   string            `json:"sources,omitempty"`
+	Sources string `json:"sources,omitempty"`
+	// Revision is the commit that the plugin was built from, if it is known and not the tool's:
+	// that of another build, or of another module's repository.
+	Revision  string            `json:"revision,omitempty"`
 	Provider  string            `json:"provider"`
 	Libraries map[string]string `json:"libraries,omitempty"`
 	Notes     map[string]string `json:"notes,omitempty"`

@@ -132,7 +132,9 @@ type Plugin struct {
 	SHA256        string `json:"sha256,omitempty"`
 	RuntimeDigest string `json:"runtime_digest,omitempty"`
 	// Sources identifies the sources of the transport itself, as in a result.
-	Sources  string `json:"sources,omitempty"`
+	Sources string `json:"sources,omitempty"`
+	// Revision is the commit that the plugin was built from, if it is not the tool's.
+	Revision string `json:"revision,omitempty"`
 	Provider string `json:"provider,omitempty"`
 	// Chosen, Integrity, Uncounted and Matched are those of [result.Plugin].
 	Chosen    map[string]string `json:"chosen,omitempty"`
@@ -146,8 +148,9 @@ type Plugin struct {
 // PluginOf returns what a cell keeps of a result's plugin, but for its Path.
 func PluginOf(p *result.Plugin) Plugin {
 	return Plugin{Name: p.Name, Version: p.Version, SHA256: p.SHA256,
-		RuntimeDigest: p.RuntimeDigest, Sources: p.Sources, Provider: p.Provider, Chosen: p.Chosen,
-		Integrity: p.Integrity, Uncounted: p.Uncounted, Matched: p.Matched}
+		RuntimeDigest: p.RuntimeDigest, Sources: p.Sources, Revision: p.Revision,
+		Provider: p.Provider, Chosen: p.Chosen, Integrity: p.Integrity, Uncounted: p.Uncounted,
+		Matched: p.Matched}
 }
 
 // File is a result file and its length, which tells whether it has changed.
