@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"transportbench/cmd/transportbench/internal/agents"
 	"transportbench/cmd/transportbench/internal/app"
 	"transportbench/cmd/transportbench/internal/complete"
 	"transportbench/cmd/transportbench/internal/listing"
@@ -163,6 +164,10 @@ func (r *runs) missingCells() []set.Cell {
 func (r *runs) showPlan(ctx context.Context) error {
 	if r.settings.JSON {
 		return app.Usagef("--dry-run: it prints a table: leave out --json")
+	}
+	var err error
+	if r.own, err = agents.OwnOptions(r.settings); err != nil {
+		return err
 	}
 	if err := r.engine.ReadMachine(); err != nil {
 		return err

@@ -35,4 +35,7 @@ func TestRunDry(t *testing.T) {
 	require.Regexp(t, `(?m)^repeats +\d+ +default$`, c.Stdout)
 	require.Equal(t, app.ExitUsage, c.Execute(append(args, "--json")...))
 	require.Equal(t, app.ExitUsage, c.Execute(append(args, "--in-flight", "0")...))
+	require.Equal(t, app.ExitUsage, c.Execute(append(args, "--hosts", "h1,h2", "--map",
+		"h1 rnig=lamport,h2")...))
+	require.Contains(t, c.Stderr, `host h1: option "rnig": unknown; did you mean "ring"?`)
 }
