@@ -14,6 +14,7 @@ import (
 	"transportbench/cmd/transportbench/internal/complete"
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/terminal"
+	"transportbench/core/base/printable"
 	"transportbench/core/fabric/suggest"
 	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/judge/compare"
@@ -46,6 +47,9 @@ func (f *historyFlags) options() (history.Options, error) {
 	}
 	return o, nil
 }
+
+// defaultFloor is the default of --floor.
+const defaultFloor = "2%"
 
 func historyCommand(a *app.App) *cobra.Command {
 	var f historyFlags
@@ -103,7 +107,7 @@ With --gate the command exits with 3 if a change for the worse is not accepted.
 func (f *historyFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.metrics, "metric", compare.DefaultMetrics,
 		"metrics to follow, a comma list")
-	cmd.Flags().StringVar(&f.floor, "floor", "2%", "smallest change of a level that counts")
+	cmd.Flags().StringVar(&f.floor, "floor", defaultFloor, "smallest change of a level that counts")
 	_ = cmd.RegisterFlagCompletionFunc("metric", complete.Metrics)
 }
 
@@ -113,7 +117,9 @@ func blessCommand(a *app.App) *cobra.Command {
 		Use: "bless SET", Short: "Accept the levels of a set, with who and why",
 		Long: `bless records that the levels of a set are right although some are worse than before,
 in ` + history.BlessedName + ` next to its results: who says so, and why. history then lists the
-changes as accepted, and --gate passes. --cell and --metric accept only those.
+changes as accepted, and --gate passes. Without --cell and --metric it accepts all levels
+of that night, also those since an earlier set. It lists the changes among the sets next
+to it that it accepts.
 
 ` + app.ExitHelp,
 		Example: `  transportbench bless nightly/2026-11-22 --why "checksums are on by default now"
@@ -171,5 +177,36 @@ func bless(a *app.App, dir string, b history.Blessing) error {
 		what += ", " + b.Metric
 	}
 	fmt.Fprintf(a.Stdout, "%s accepts %s in %s: %s\n", b.Who, what, h.Sets[0].Path, b.Why)
+	return showAccepted(a, h.Sets[0].Path, &b)
+}
+
+// showAccepted writes the changes that a blessing accepts in the history of the sets next to its
+// own: a level includes changes of earlier sets that last.
+func showAccepted(a *app.App, dir string, b *history.Blessing) error {
+	b.Who, b.Why = printable.Text(b.Who), printable.Text(b.Why) // as history reads them
+	dirs, err := history.Beside(dir)
+	if err != nil {
+		return app.BadInput(err)
+	}
+	h, err := history.Load(dirs)
+	if err != nil {
+		return app.BadInput(fmt.Errorf("the set is accepted, but not what it changes: %w", err))
+	}
+	f := &historyFlags{metrics: compare.DefaultMetrics, floor: defaultFloor}
+	if b.Metric != "" {
+		f.metrics = []string{b.Metric}
+	}
+	o, err := f.options()
+	if err != nil {
+		return err
+	}
+	lines := findings.Accepted(h, h.Series(o), b)
+	for _, line := range lines {
+		fmt.Fprintf(a.Stdout, "accepted: %s\n", line)
+	}
+	if len(lines) == 0 {
+		fmt.Fprintf(a.Stdout, "history finds no change for the worse that this accepts, in %s\n",
+			format.Count(len(h.Sets), "set"))
+	}
 	return nil
 }

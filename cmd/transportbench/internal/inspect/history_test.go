@@ -54,11 +54,19 @@ func TestHistory(t *testing.T) {
 	require.Zero(t, c.Execute("bless", night, "--why", "checksums\x1b[31m", "--who", "ada",
 		"--cell", "shm in_flight=1"), c.Stderr)
 	require.Contains(t, c.Stdout, `ada accepts shm in_flight=1 in `)
+	require.Contains(t, c.Stdout,
+		"\naccepted: shm in_flight=1: throughput -10.9% since night0011\n")
+	require.Equal(t, 3, strings.Count(c.Stdout, "accepted: "))
+	require.NotContains(t, c.Stdout, "in_flight=2")
 	require.Equal(t, app.ExitRegression, c.Execute("history", dir, "--gate"))
 	require.Contains(t, c.Stderr, "3 changes")
 	require.Zero(t, c.Execute("bless", night, "--why", "all of it", "--who", "ada"), c.Stderr)
+	require.Equal(t, 6, strings.Count(c.Stdout, "accepted: "), c.Stdout)
 	require.Zero(t, c.Execute("history", dir, "--gate"), c.Stderr)
 	require.Contains(t, c.Stdout, "accepted by ada: all of it")
+	before := filepath.Join(dir, "night0010")
+	require.Zero(t, c.Execute("bless", before, "--why", "x", "--who", "ada"), c.Stderr)
+	require.Contains(t, c.Stdout, "no change for the worse that this accepts, in 16 sets")
 
 	require.Zero(t, c.Execute("history", dir, "--json"), c.Stderr)
 	var read struct {

@@ -234,6 +234,21 @@ func Commits(h *history.History, s *history.Series, c history.Change) string {
 	return ShortRevision(from) + ".." + ShortRevision(to)
 }
 
+// Accepted returns the changes for the worse that a blessing accepts, each in a line.
+func Accepted(h *history.History, list []history.Series, b *history.Blessing) (lines []string) {
+	for i := range list {
+		s := &list[i]
+		for _, c := range s.Changes {
+			if c.Worse && c.Blessed != nil && *c.Blessed == *b {
+				cell := strings.TrimSpace(s.Transport + " " + s.Load)
+				lines = append(lines, fmt.Sprintf("%s: %s %s since %s", cell, s.Metric,
+					change(c.Share), h.Sets[c.Set].Label))
+			}
+		}
+	}
+	return lines
+}
+
 // HistoryVerdict judges a change of a series, or returns who has accepted it, and why.
 func HistoryVerdict(s *history.Series, c history.Change) doc.Cell {
 	switch {

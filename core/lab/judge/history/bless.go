@@ -94,6 +94,27 @@ func Bless(dir string, b Blessing) error {
 	})
 }
 
+// Beside returns the sets that lie next to the one in dir, and dir: the history that it is part of.
+func Beside(dir string) ([]string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	parent := filepath.Dir(dir)
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		return nil, fmt.Errorf("reading the sets next to %s: %w", dir, err)
+	}
+	dirs := []string{dir}
+	for _, e := range entries {
+		at := filepath.Join(parent, e.Name())
+		if _, err := os.Stat(files.Packed(filepath.Join(at, set.IndexName))); err == nil {
+			dirs = append(dirs, at)
+		}
+	}
+	return dirs, nil
+}
+
 // blessing returns the last acceptance of a level of a series, which is that of any of its sets.
 func (h *History) blessing(s *Series, level []Point) *Blessing {
 	for _, p := range slices.Backward(level) {
