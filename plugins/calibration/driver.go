@@ -27,7 +27,7 @@ func (Driver) Info() transport.Info {
 		Providers:    []string{string(shm.Memfd)},
 		Capabilities: inbox.Capabilities,
 		Limits: transport.Limits{MaxPayload: inbox.MaxPayload,
-			InlineSize: ring.CallInlineSize, Peers: inbox.MaxPeers},
+			InlineSize: ring.InlineSize, Peers: inbox.MaxPeers},
 		Options: schema,
 	}
 }

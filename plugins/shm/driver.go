@@ -31,7 +31,7 @@ func (Driver) Info() transport.Info {
 		Providers:    []string{string(shm.Memfd), string(shm.Named)},
 		Capabilities: inbox.Capabilities,
 		Limits: transport.Limits{MaxPayload: inbox.MaxPayload,
-			InlineSize: ring.CallInlineSize, Peers: inbox.MaxPeers},
+			InlineSize: ring.InlineSize, Peers: inbox.MaxPeers},
 		Needs:        transport.Needs{WorkerFiles: 1, PeerFiles: 2},
 		Options:      schema,
 		MicroOptions: shmperf.Schema,

@@ -12,10 +12,10 @@ const name = "shm"
 var schema = []transport.Option{
 	{
 		Name: "ring", Type: transport.TypeString, Default: inbox.Auto, Allowed: inbox.Rings(),
-		Help: "inplace answers a call in its own cache line; the others have a ring for each " +
+		Help: "inplace answers a call in its own slot; the others have a ring for each " +
 			"direction and differ in how its two sides learn of each other's progress; auto is " +
-			"inplace for one call in flight whose messages fit into a cache line, onesided for " +
-			"one with longer messages, and fastforward for more",
+			"inplace for one call in flight whose messages fit into two cache lines, onesided " +
+			"for one with longer messages, and fastforward for more",
 	},
 	{
 		Name: "slots", Type: transport.TypeInt, Default: "0", Max: inbox.MaxSlots,

@@ -9,7 +9,7 @@ import (
 )
 
 // TestChosenRing checks that a result shows which ring auto took, which depends on the calls in
-// flight and on whether a message fits into a cache line.
+// flight and on whether a message fits into two cache lines.
 func TestChosenRing(t *testing.T) {
 	for _, c := range []struct {
 		ring     string
@@ -18,7 +18,8 @@ func TestChosenRing(t *testing.T) {
 		want     map[string]string
 	}{
 		{"auto", 1, 48, map[string]string{"ring": "inplace"}},
-		{"auto", 1, 49, map[string]string{"ring": "onesided"}},
+		{"auto", 1, 112, map[string]string{"ring": "inplace"}},
+		{"auto", 1, 113, map[string]string{"ring": "onesided"}},
 		{"auto", 32, 48, map[string]string{"ring": "fastforward"}},
 		{"lamport", 32, 48, nil},
 	} {

@@ -87,15 +87,15 @@ func resolve(cfg Config) (settings, error) {
 	var err error
 	name := cfg.Ring
 	if s.auto = name == Auto; s.auto {
-		// With one call in flight, Inplace moves one line back and forth instead of two, so a round
-		// trip takes less time, above all between far processors. A payload that does not fit into
-		// the line moves others, and Onesided has wide slots for them. With several calls in
+		// With one call in flight, Inplace moves the lines of one slot back and forth instead of
+		// those of two, so a round trip takes less time, above all between far processors. A
+		// payload that does not fit into a wide slot moves other lines. With several calls in
 		// flight, Onesided finds fewer messages in a poll than FastForward, which is busy for
 		// longer, and so waits for lines more often.
 		switch {
 		case cfg.InFlight > 1:
 			name = ring.FastForward.String()
-		case cfg.MaxPayload > ring.CallInlineSize:
+		case cfg.MaxPayload > ring.WideInlineSize:
 			name = ring.Onesided.String()
 		default:
 			name = Inplace
@@ -114,6 +114,13 @@ func resolve(cfg Config) (settings, error) {
 	return s, err
 }
 
+// wide reports whether slots have two lines. The line of a payload outside the slot is known only
+// once the slot has arrived, and so costs a second wait. The second line of a slot comes with the
+// first.
+func (c *Config) wide() bool {
+	return c.MaxPayload > ring.InlineSize && c.MaxPayload <= ring.WideInlineSize
+}
+
 func (s *settings) resolveCalls(cfg Config) error {
 	slots := cfg.Slots
 	s.inplace = true
@@ -129,7 +136,7 @@ func (s *settings) resolveCalls(cfg Config) error {
 	if cfg.Arena != 0 {
 		buffer = ring.BufferWithin(cfg.Arena, slots)
 	}
-	s.calls = ring.CallGeometry{Slots: slots, Buffer: max(buffer, minBuffer)}
+	s.calls = ring.CallGeometry{Slots: slots, Wide: cfg.wide(), Buffer: max(buffer, minBuffer)}
 	if err := s.calls.Check(); err != nil {
 		return &transport.OptionError{Option: "slots", Problem: err.Error()}
 	}
@@ -145,10 +152,7 @@ func (s *settings) resolveRing(cfg Config) error {
 		arena = max(minArena, pow2.Ceil(4*cfg.MaxPayload),
 			min(maxArena, pow2.Ceil(2*cfg.InFlight*cfg.MaxPayload)))
 	}
-	// The line of a payload in the arena is known only once the slot has arrived, and so costs a
-	// second wait. The second line of a wide slot comes with the first.
-	wide := cfg.MaxPayload > ring.InlineSize && cfg.MaxPayload <= ring.WideInlineSize
-	s.geometry = ring.Geometry{Slots: slots, Wide: wide, Arena: arena}
+	s.geometry = ring.Geometry{Slots: slots, Wide: cfg.wide(), Arena: arena}
 	if err := s.geometry.Check(); err != nil {
 		return &transport.OptionError{Option: "slots or arena", Problem: err.Error()}
 	}
@@ -167,7 +171,7 @@ func (s *settings) maxPayload() int {
 
 func (s *settings) inlineSize() int {
 	if s.inplace {
-		return ring.CallInlineSize
+		return s.calls.InlineSize()
 	}
 	return s.geometry.InlineSize()
 }
@@ -183,7 +187,7 @@ func (s *settings) bytes() int {
 // identity returns the options that both sides of a connection must agree on.
 func (s *settings) identity() (kind string, slots, slotSize, arena int) {
 	if s.inplace {
-		return Inplace, s.calls.Slots, ring.SlotSize, s.calls.Buffer
+		return Inplace, s.calls.Slots, s.calls.SlotSize(), s.calls.Buffer
 	}
 	g := s.geometry
 	return s.algorithm.String(), g.Slots, g.SlotSize(), g.Arena

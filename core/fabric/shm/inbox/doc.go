@@ -29,9 +29,9 @@
 // Both sides connect first. Connect (worker.go) maps the peer's inbox and claims a free region in
 // it by storing the nonce of its own inbox there (inbox.go).
 //
-// With one call in flight, there is one call slot: a cache line that goes back and forth. Each
-// message increments its state, which is odd for a call and even for a reply, so both sides know
-// whose turn it is.
+// With one call in flight, there is one call slot, whose lines go back and forth. Each message
+// increments its state, which is odd for a call and even for a reply, so both sides know whose turn
+// it is.
 //
 //  1. Client: worker.Post (worker_datapath.go) finds the peer by its PeerID, and [ring.Caller.Call]
 //     stores the call in the slot.
@@ -42,8 +42,8 @@
 //  4. Client: worker.Poll finds the next state, and [ring.Caller.Drain] returns the reply as an
 //     EventResponse with the token of the call.
 //
-// There is nothing to publish or release: polling copies a payload of up to 48 bytes out of its
-// slot, and longer ones lie in buffers that the slot uses alternately. With more slots, each call
+// There is nothing to publish or release: polling copies a payload that fits into its slot out of
+// it, and longer ones lie in buffers that the slot uses alternately. With more slots, each call
 // names the slot of the next one.
 //
 // With rings:

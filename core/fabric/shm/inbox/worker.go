@@ -69,7 +69,7 @@ func (t *Transport) Properties() transport.Properties {
 		case ring.FastForward:
 			because = " because several calls are in flight on a connection"
 		case ring.Onesided:
-			because += fmt.Sprintf(", with payloads over %d bytes", ring.CallInlineSize)
+			because += fmt.Sprintf(", with payloads over %d bytes", ring.WideInlineSize)
 		}
 		p.Notes[transport.NoteAuto] = kind + because
 	}

@@ -2,6 +2,7 @@ package ring
 
 import (
 	"fmt"
+	"math/bits"
 
 	"transportbench/core/fabric/pow2"
 	"transportbench/core/transport"
@@ -9,26 +10,23 @@ import (
 
 // CallGeometry is the size of a set of call slots. Both sides must use the same one.
 //
-// Call slots are for calls with one reply each. A reply overwrites its call in the same cache line,
-// so a round trip moves one line back and forth; on the processors measured that costs half as much
-// as two lines, one per direction. Each call names the slot of the next call. So the answerer polls
-// one line only and sees calls in the order of posting, whichever slots are free. Replies come in
-// any order.
+// Call slots are for calls with one reply each. A reply overwrites its call in the same slot, so a
+// round trip moves its lines back and forth; on the processors measured that costs half as much as
+// the lines of two slots, one per direction. Each call names the slot of the next call. So the
+// answerer polls one line only and sees calls in the order of posting, whichever slots are free.
+// Replies come in any order.
 type CallGeometry struct {
-	Slots  int // at least 1; use one more than the calls in flight, unless that is 1
-	Buffer int // longest payload in bytes; a multiple of 64, or 0 if all fit into slots
+	Slots  int  // at least 1; use one more than the calls in flight, unless that is 1
+	Wide   bool // slots of two cache lines: if most payloads fit into those only
+	Buffer int  // longest payload in bytes; a multiple of 64, or 0 if all fit into slots
 }
 
 // The layout of call slots, in bytes from their start.
 const (
 	// Within a slot.
-	stateOffset       = 0 // u32: odd for a call, even for a reply; grows by one with each
-	sizeOffset        = 4 // u32: bytes of payload; loaded and stored with the state
-	nextOffset        = 8 // u32, in a call: the slot of the next call
-	callPayloadOffset = 16
-
-	// CallInlineSize is the longest payload that fits into a slot.
-	CallInlineSize = SlotSize - callPayloadOffset
+	stateOffset = 0 // u32: odd for a call, even for a reply; grows by one with each
+	sizeOffset  = 4 // u32: bytes of payload; loaded and stored with the state
+	nextOffset  = 8 // u32, in a call: the slot of the next call; then payloadOffset
 
 	// Each slot has two buffers for calls and two for replies, used alternately. Once
 	// a call is answered the caller may post the next one while the answerer still
@@ -59,23 +57,36 @@ func (g CallGeometry) Check() error {
 
 // Bytes returns how much memory the slots and buffers take.
 func (g CallGeometry) Bytes() int {
-	return g.Slots * (SlotSize + callBuffers*g.Buffer)
+	return g.Slots * (g.SlotSize() + callBuffers*g.Buffer)
 }
 
+// SlotSize returns the bytes of a slot.
+func (g CallGeometry) SlotSize() int {
+	if g.Wide {
+		return 2 * SlotSize
+	}
+	return SlotSize
+}
+
+// InlineSize returns the longest payload that fits into a slot, in bytes.
+func (g CallGeometry) InlineSize() int { return g.SlotSize() - payloadOffset }
+
 // MaxPayload returns the longest payload in bytes.
-func (g CallGeometry) MaxPayload() int { return max(CallInlineSize, g.Buffer) }
+func (g CallGeometry) MaxPayload() int { return max(g.InlineSize(), g.Buffer) }
 
 // calls is what both sides have in common.
 type calls struct {
 	memory
 	geometry   CallGeometry
+	slotShift  uint8 // log2 of the bytes of a slot
+	inlineSize int
 	maxPayload int
 	// state has the state of each slot as this side last wrote or saw it. It is
 	// private, so that the other side cannot change it.
 	state []uint32
 	// copies holds the inline payloads that were handed out, by slot, because the other
 	// side may overwrite the slot while they are in use.
-	copies [][CallInlineSize]byte
+	copies [][2 * SlotSize]byte
 	copied uint64 // inline payloads that the method get has copied to copies
 	bytes  uint64 // of these payloads
 }
@@ -89,26 +100,30 @@ func newCalls(b []byte, g CallGeometry) (calls, error) {
 		return calls{}, err
 	}
 	return calls{
-		memory: m, geometry: g, maxPayload: g.MaxPayload(),
-		state: make([]uint32, g.Slots), copies: make([][CallInlineSize]byte, g.Slots),
+		memory: m, geometry: g, slotShift: uint8(bits.TrailingZeros(uint(g.SlotSize()))),
+		inlineSize: g.InlineSize(), maxPayload: g.MaxPayload(),
+		state: make([]uint32, g.Slots), copies: make([][2 * SlotSize]byte, g.Slots),
 	}, nil
 }
 
-func slotAt(slot uint32) uintptr { return uintptr(slot) * SlotSize }
+func (c *calls) slotAt(slot uint32) uintptr { return uintptr(slot) << (c.slotShift & 63) }
 
 // buffer returns the offset of the buffer for a slot in some state. Calls have the states
 // 1, 3, 5, 7, ..., replies 2, 4, 6, 8, ...; state modulo 4 selects the buffer.
 func (c *calls) buffer(slot, state uint32) uintptr {
-	return uintptr(c.geometry.Slots)*SlotSize +
+	return c.slotAt(uint32(c.geometry.Slots)) +
 		(uintptr(slot)*callBuffers+uintptr(state%callBuffers))*uintptr(c.geometry.Buffer)
 }
 
 // put writes a payload into a slot and makes it visible with the next state.
 func (c *calls) put(slot uint32, payload []byte) {
-	at, state := slotAt(slot), c.state[slot]+1
-	if len(payload) <= CallInlineSize {
-		c.copyInline(at+callPayloadOffset, payload)
-	} else {
+	at, state := c.slotAt(slot), c.state[slot]+1
+	switch {
+	case len(payload) <= InlineSize:
+		c.copyInline(at+payloadOffset, payload)
+	case len(payload) <= c.inlineSize:
+		c.copyWide(at+payloadOffset, payload)
+	default:
 		copy(c.slice(c.buffer(slot, state), len(payload)), payload)
 	}
 	c.state[slot] = state
@@ -116,9 +131,9 @@ func (c *calls) put(slot uint32, payload []byte) {
 	c.storeRelease64(at+stateOffset, uint64(state)|uint64(len(payload))<<(8*sizeOffset))
 }
 
-// get advances the slot to the state of a word that it has loaded from there, and puts the payload
-// into e. It returns false if the other side has not advanced the slot by one state.
-func (c *calls) get(slot uint32, word uint64, e *transport.Event) bool {
+// get advances the slot at an offset to the state of a word that was loaded from there, and puts
+// the payload into e. It returns false if the other side has not advanced the slot by one state.
+func (c *calls) get(slot uint32, at uintptr, word uint64, e *transport.Event) bool {
 	// No prefetch for the reply or call that this side writes to the same line next: until then the
 	// other side looks at the line and takes it back. With the prefetch a round trip between near
 	// processors took a third longer.
@@ -128,15 +143,21 @@ func (c *calls) get(slot uint32, word uint64, e *transport.Event) bool {
 	}
 	c.state[slot] = state
 	e.Size = size
-	if size > CallInlineSize {
-		e.Payload = c.slice(c.buffer(slot, state), size)
-		return true
-	}
 	const move = 16 // a longer move that may overlap is a call of memmove
-	from, to := c.inline(slotAt(slot), CallInlineSize), &c.copies[slot]
+	from, to := c.inline(at, InlineSize), &c.copies[slot]
 	*(*[move]byte)(to[:]) = *(*[move]byte)(from)
 	*(*[move]byte)(to[move:]) = *(*[move]byte)(from[move:])
 	*(*[move]byte)(to[2*move:]) = *(*[move]byte)(from[2*move:])
+	if size > InlineSize {
+		if size > c.inlineSize {
+			e.Payload = c.slice(c.buffer(slot, state), size)
+			return true
+		}
+		second := c.slice(at+SlotSize, SlotSize)
+		for i := 0; i < size-InlineSize; i += move {
+			*(*[move]byte)(to[InlineSize+i:]) = *(*[move]byte)(second[i:])
+		}
+	}
 	c.copied++
 	c.bytes += uint64(size)
 	e.Payload = to[:size:size]
@@ -198,7 +219,7 @@ func (c *Caller) Call(token uint64, payload []byte) error {
 	c.tokens[slot] = token
 	c.inFlight[c.last&c.mask] = slot
 	c.last++
-	*c.plain32(slotAt(slot) + nextOffset) = next
+	*c.plain32(c.slotAt(slot) + nextOffset) = next
 	c.put(slot, payload)
 	return nil
 }
@@ -217,7 +238,8 @@ func (c *Caller) Drain(peer transport.PeerID, events []transport.Event) (n int, 
 			return n, nil
 		}
 		slot := c.inFlight[i&c.mask]
-		word := c.load64(slotAt(slot) + stateOffset) // pairs with the store in put
+		at := c.slotAt(slot)
+		word := c.load64(at + stateOffset) // pairs with the store in put
 		if uint32(word) == c.state[slot] {
 			if c.quick > 0 {
 				c.quick--
@@ -231,7 +253,7 @@ func (c *Caller) Drain(peer transport.PeerID, events []transport.Event) (n int, 
 		e.Kind = transport.EventResponse
 		e.Peer = peer
 		e.Token = transport.Token(c.tokens[slot])
-		if !c.get(slot, word, e) {
+		if !c.get(slot, at, word, e) {
 			return n, ErrCorrupt
 		}
 		n++
@@ -251,7 +273,7 @@ func (c *Caller) Drain(peer transport.PeerID, events []transport.Event) (n int, 
 func (c *Caller) Empty() bool {
 	for i := c.first; i != c.last; i++ {
 		slot := c.inFlight[i&c.mask]
-		if c.load32(slotAt(slot)+stateOffset) != c.state[slot] {
+		if c.load32(c.slotAt(slot)+stateOffset) != c.state[slot] {
 			return false
 		}
 	}
@@ -274,7 +296,7 @@ func NewAnswerer(b []byte, g CallGeometry) (*Answerer, error) {
 func (a *Answerer) Drain(peer transport.PeerID, events []transport.Event) (n int, err error) {
 	for ; n < len(events); n++ {
 		slot := a.next
-		state, at := a.state[slot], slotAt(slot)
+		state, at := a.state[slot], a.slotAt(slot)
 		word := a.load64(at + stateOffset) // pairs with the store in put
 		// An odd state: there is a single slot, and its call is not answered yet.
 		if uint32(word) == state || state&1 != 0 {
@@ -285,7 +307,7 @@ func (a *Answerer) Drain(peer transport.PeerID, events []transport.Event) (n int
 		e.Kind = transport.EventRequest
 		e.Peer = peer
 		e.Token = transport.Token(slot)
-		if !a.get(slot, word, e) || next >= uint32(len(a.state)) {
+		if !a.get(slot, at, word, e) || next >= uint32(len(a.state)) {
 			return n, ErrCorrupt
 		}
 		a.next = next
@@ -308,5 +330,5 @@ func (a *Answerer) Reply(token uint64, payload []byte) error {
 
 // Empty reports whether no call has arrived. A corrupt slot is not empty.
 func (a *Answerer) Empty() bool {
-	return a.state[a.next]&1 != 0 || a.load32(slotAt(a.next)+stateOffset) == a.state[a.next]
+	return a.state[a.next]&1 != 0 || a.load32(a.slotAt(a.next)+stateOffset) == a.state[a.next]
 }

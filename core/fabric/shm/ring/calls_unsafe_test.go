@@ -48,8 +48,8 @@ func (d drain) all(t testing.TB) (got []Message) {
 }
 
 func TestCallsOfEveryLength(t *testing.T) {
-	for _, slots := range []int{1, 2, 5} {
-		g := CallGeometry{Slots: slots, Buffer: 256}
+	for i, slots := range []int{1, 2, 5, 1, 2, 5} {
+		g := CallGeometry{Slots: slots, Wide: i >= 3, Buffer: 256}
 		c, a := newCallSlots(t, g)
 		for n := range g.MaxPayload() + 1 {
 			require.NoError(t, c.Call(uint64(n)<<32, pattern(1, n)))
@@ -81,7 +81,8 @@ func TestRepliesWithoutACall(t *testing.T) {
 // order, and payloads stay in use while the other side continues.
 func TestCallsModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		g := CallGeometry{Slots: rapid.IntRange(1, 6).Draw(rt, "slots"), Buffer: 128}
+		g := CallGeometry{Slots: rapid.IntRange(1, 6).Draw(rt, "slots"),
+			Wide: rapid.Bool().Draw(rt, "wide"), Buffer: 128}
 		c, a := newCallSlots(t, g)
 		inFlight := max(1, g.Slots-1)
 		token := uint64(0)
@@ -228,8 +229,9 @@ func TestCallGeometryIsChecked(t *testing.T) {
 func FuzzHostileCalls(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 0xff, 0xff, 0})
 	f.Add(bytes.Repeat([]byte{1, 0, 0, 0, 0, 0}, 10))
+	f.Add(append(bytes.Repeat([]byte{4, 0, 112, 0, 0, 0}, 10), 0))
 	f.Fuzz(func(t *testing.T, scribble []byte) {
-		g := CallGeometry{Slots: 3, Buffer: 128}
+		g := CallGeometry{Slots: 3, Wide: len(scribble)%2 == 1, Buffer: 128}
 		b := alignedMemory(g.Bytes())
 		c, err := NewCaller(b, g)
 		require.NoError(t, err)
@@ -241,7 +243,7 @@ func FuzzHostileCalls(f *testing.F) {
 		}
 		inside := func(payload []byte, c *calls) bool {
 			return len(payload) == 0 || within(payload, c.base, len(b)) ||
-				within(payload, unsafe.Pointer(&c.copies[0]), len(c.copies)*CallInlineSize)
+				within(payload, unsafe.Pointer(&c.copies[0]), len(c.copies)*2*SlotSize)
 		}
 		for len(scribble) >= 6 {
 			at := int(binary.LittleEndian.Uint16(scribble)) % (len(b) - 4)

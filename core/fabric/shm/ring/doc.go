@@ -14,7 +14,7 @@
 // and [Consumer.Drain] do the same for many messages.
 //
 // For calls with exactly one reply there are call slots instead, [Caller] and
-// [Answerer]: the reply overwrites its call in the same cache line.
+// [Answerer]: the reply overwrites its call in the same slot.
 //
 // Neither side trusts the other. Every index, length and offset read from shared memory
 // is checked before use; a failed check is [ErrCorrupt].
