@@ -494,8 +494,8 @@ func seen(r *compare.Report) string {
 // margins returns the minimum effects, and the margin of SAME if that is less.
 func margins(b *compare.Basis) string {
 	text := format.Share(b.Floor)
-	if b.LeastFloor > 0 {
-		text = format.Share(b.LeastFloor) + " to " + text
+	if b.MinFloor > 0 {
+		text = format.Share(b.MinFloor) + " to " + text
 	}
 	if b.Same > 0 && b.Same < b.Floor {
 		text += ", SAME within " + format.Share(b.Same)

@@ -114,14 +114,14 @@ func TestMinEffectOfACell(t *testing.T) {
 			require.Equal(t, 0.2, c.Floor)
 		}
 	}
-	require.Equal(t, []float64{0.2, 0.05}, []float64{report.Floor, report.LeastFloor})
+	require.Equal(t, []float64{0.2, 0.05}, []float64{report.Floor, report.MinFloor})
 	require.Equal(t, "found in 30 of 30 trials of memory with 10 repeats (calibration of "+
 		"2026-03-04, calibration.json); elsewhere 5%, found in 28 of 30 trials of sockets with 10 "+
 		"repeats (calibration of 2026-03-04, calibration.json)", report.FloorFrom)
 	report, err = Diff([]Found{f}, of(1, paths[1]), of(0.9, paths[1]), compare.Defaults())
 	require.NoError(t, err)
 	require.Equal(t, 0.05, report.Floor, "that of the cells alone")
-	require.Zero(t, report.LeastFloor)
+	require.Zero(t, report.MinFloor)
 
 	s := of(1, paths[1], paths[1])
 	for i := range s.Cells[1].Samples[result.Throughput] {

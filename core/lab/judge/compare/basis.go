@@ -15,10 +15,10 @@ import (
 // Basis is what the verdicts of a comparison rest on.
 type Basis struct {
 	// Alpha is the significance level over all tests together, and Floor the smallest change that
-	// counts, as a share: the largest of all cells, and LeastFloor the smallest, if that differs.
+	// counts, as a share: the largest of all cells, and MinFloor the smallest, if that differs.
 	Alpha      float64 `json:"alpha"`
 	Floor      float64 `json:"floor"`
-	LeastFloor float64 `json:"least_floor,omitempty"`
+	MinFloor float64 `json:"min_floor,omitempty"`
 	// FloorFrom says where they are from, if the caller has chosen them by what is known of the
 	// machine.
 	FloorFrom string `json:"floor_from,omitempty"`
@@ -73,7 +73,7 @@ func (b *Basis) setFloors(o Options, pairs []pair) {
 		case i == 0:
 			b.Floor, b.FloorFrom = floor, from
 		case floor < b.Floor:
-			b.LeastFloor = floor
+			b.MinFloor = floor
 			b.FloorFrom += "; elsewhere " + format.Share(floor) + ", " + from
 		}
 	}
