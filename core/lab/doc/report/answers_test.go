@@ -66,7 +66,7 @@ func TestFirstScreenInBrowser(t *testing.T) {
 		"without scrolling")
 	text := eval[string](b, `document.getElementById("answers").innerText`)
 	for _, want := range []string{"shm has the best throughput under echo in_flight=1, ",
-		", kv and kv track=matched; bulk: undecided between shm, ucxam, ofi and copyrpc.",
+		", kv and kv track=matched; bulk: undecided between shm and copyrpc.",
 		"echo in_flight=32",
 		"kv", "letter in common",
 		"time per op / floor", "p50 / round trip", "10 repeats", "41 of 41 cells usable"} {

@@ -20,8 +20,9 @@ type Beside struct {
 
 // What a launch takes besides warm-up and windows: to start, prepare and connect two ranks, to
 // close them and to check and store the result, as the committed results of v0.8.0 have it. Another
-// rank is a process with connections to the others, and took that much longer in those of v0.9.0,
-// of 4 to 16 ranks on two processors. A client has a thread and connections to start, too.
+// rank of a mesh is a process with daemon, clients and connections to the others, and took that
+// much longer in those of v0.9.0, of 4 to 16 ranks on two processors; one with clients alone took
+// half of it, with 9 ranks. A client has a thread and connections to start, too.
 // usualFill is the rate, in B/s, of filling a store. A window with its probes takes longer by the
 // time to fill largeMoves messages: buffers get their pages, and a probe moves each message several
 // times.
@@ -52,6 +53,9 @@ func Expected(c config.Config, declared *transport.Info, b Beside) time.Duration
 	fill := float64(c.StoredKeys()) * (c.ValueSize.Mean() + 64) / usualFill
 	launch := Start(c.Ranks) + time.Duration(c.TotalClients()-1)*clientTime +
 		time.Duration(fill*float64(time.Second)) + min(time.Duration(c.Warmup), steadyTime)
+	if !c.Mesh() {
+		launch -= time.Duration(max(0, c.Ranks-2)) * rankTime / 2
+	}
 	window := windowTime(c, b) +
 		time.Duration(largeMoves*c.ValueSize.Mean()/usualFill*float64(time.Second))
 	if b.Witness {

@@ -16,8 +16,8 @@ import (
 type Basis struct {
 	// Alpha is the significance level over all tests together, and Floor the smallest change that
 	// counts, as a share: the largest of all cells, and MinFloor the smallest, if that differs.
-	Alpha      float64 `json:"alpha"`
-	Floor      float64 `json:"floor"`
+	Alpha    float64 `json:"alpha"`
+	Floor    float64 `json:"floor"`
 	MinFloor float64 `json:"min_floor,omitempty"`
 	// FloorFrom says where they are from, if the caller has chosen them by what is known of the
 	// machine.
