@@ -44,8 +44,8 @@ func Runs(plugins []*Plugin, c config.Config, set map[string]string) (runs []Run
 	return runs, nil
 }
 
-// CheckHosts returns an error for an option of a host that none of the plugins has, or whose value
-// is wrong. Each plugin gets those that it has.
+// CheckHosts returns an error for a host's option that no plugin has, or whose value is wrong. Each
+// plugin gets the options that it has.
 func CheckHosts(plugins []*Plugin, list []hosts.OwnOptions) error {
 	if slices.ContainsFunc(plugins, func(p *Plugin) bool { return p.Err != nil }) {
 		return nil // which options that one has is not known
@@ -78,12 +78,8 @@ func (e *Engine) Expected(runs []Run) (total time.Duration) {
 
 // ExpectedReadings returns about how long a microbenchmark takes that reads for a time, with a
 // process of its own, or one on each of two hosts, for each repeat.
-func (e *Engine) ExpectedReadings(repeats int, reads time.Duration) time.Duration {
-	ranks := 1
-	if e.Place != nil {
-		ranks = 2
-	}
-	return time.Duration(repeats) * (runner.Start(ranks) + reads)
+func ExpectedReadings(repeats int, reads time.Duration) time.Duration {
+	return time.Duration(repeats) * (runner.Start + reads)
 }
 
 // Screen shows one run: its progress, and what its plugins log.

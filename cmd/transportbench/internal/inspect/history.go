@@ -118,8 +118,8 @@ func blessCommand(a *app.App) *cobra.Command {
 		Long: `bless records that the levels of a set are right although some are worse than before,
 in ` + history.BlessedName + ` next to its results: who says so, and why. history then lists the
 changes as accepted, and --gate passes. Without --cell and --metric it accepts all levels
-of that night, also those since an earlier set. It lists the changes among the sets next
-to it that it accepts.
+of the set, also those since an earlier one. It lists the changes that it accepts, in the
+history of the sets next to it.
 
 ` + app.ExitHelp,
 		Example: `  transportbench bless nightly/2026-11-22 --why "checksums are on by default now"

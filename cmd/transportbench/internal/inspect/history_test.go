@@ -85,7 +85,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// Without a series, history says how many sets it needs, and nothing on the machine.
+// Without a series, history says how many sets it needs, and does not speak of the machine.
 func TestHistoryWithoutSeries(t *testing.T) {
 	dir := historytest.Write(t, t.TempDir(), 1, 3, 1e6, 1e6)
 	c := &clitest.Command{T: t}

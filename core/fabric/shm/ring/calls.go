@@ -148,6 +148,7 @@ func (c *calls) get(slot uint32, at uintptr, word uint64, e *transport.Event) bo
 	*(*[move]byte)(to[:]) = *(*[move]byte)(from)
 	*(*[move]byte)(to[move:]) = *(*[move]byte)(from[move:])
 	*(*[move]byte)(to[2*move:]) = *(*[move]byte)(from[2*move:])
+	// A payload in a buffer comes here for nothing, so that a short one needs one comparison.
 	if size > InlineSize {
 		if size > c.inlineSize {
 			e.Payload = c.slice(c.buffer(slot, state), size)

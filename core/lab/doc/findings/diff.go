@@ -443,8 +443,8 @@ func DiffSummary(r *compare.Report) string {
 	return text
 }
 
-// belowClock says how many changes have no verdict because the clock is too coarse for them, and
-// what shows them; it is empty if there are none.
+// belowClock returns a line that counts the changes without a verdict because the clock is too
+// coarse, and names metrics that show smaller ones. It returns "" if there are none.
 func belowClock(r *compare.Report) string {
 	var metrics []string
 	n := 0

@@ -224,8 +224,8 @@ func pathChanges(out *doc.Doc, h *history.History, list []history.Series) {
 	}
 }
 
-// Commits names the range of commits in which a change of a series came, as git log takes it: those
-// of its transport, if that has commits of its own.
+// Commits names the range of commits in which a change of a series came, as git log takes it. If
+// the plugin was built from a revision of its own, they are the plugin's commits.
 func Commits(h *history.History, s *history.Series, c history.Change) string {
 	from, to := h.Sets[c.Before].RevisionOf(s.Transport), h.Sets[c.Set].RevisionOf(s.Transport)
 	if from == "" || to == "" {

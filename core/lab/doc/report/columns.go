@@ -371,7 +371,7 @@ func (b *builder) curves() {
 			}
 			for _, p := range c.Points {
 				mine.Points = append(mine.Points, point{Cell: b.first[i] + p.Cell, Meets: p.Meets,
-					Missed: p.AfterMiss, Past: p.Past, Unusable: p.Unusable})
+					AfterMiss: p.AfterMiss, Past: p.Past, Unusable: p.Unusable})
 			}
 			if c.Knee != nil {
 				mine.Knee = mine.Points[*c.Knee].Cell

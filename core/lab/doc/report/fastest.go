@@ -37,7 +37,7 @@ func (b *builder) rows() error {
 		peak := slices.IndexFunc(c.Points, func(p point) bool { return p.Cell == c.Peak })
 		for k := range c.Points {
 			p := &c.Points[k]
-			if p.Unusable != "" || p.Missed || p.Meets != c.Points[peak].Meets ||
+			if p.Unusable != "" || p.AfterMiss || p.Meets != c.Points[peak].Meets ||
 				b.summary(p.Cell, result.Throughput) == nil {
 				continue
 			}

@@ -176,11 +176,11 @@ type curve struct {
 }
 
 type point struct {
-	Cell     int    `json:"cell"`
-	Meets    string `json:"-"`
-	Missed   bool   `json:"-"` // a lower rate misses the objective
-	Past     bool   `json:"past,omitempty"`
-	Unusable string `json:"unusable,omitempty"`
+	Cell      int    `json:"cell"`
+	Meets     string `json:"-"`
+	AfterMiss bool   `json:"-"` // as in [analyze.Point]
+	Past      bool   `json:"past,omitempty"`
+	Unusable  string `json:"unusable,omitempty"`
 	// Row shows the point in the first part; it is empty if it must not stand there.
 	Row string `json:"row,omitempty"`
 }

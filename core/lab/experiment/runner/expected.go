@@ -18,16 +18,17 @@ type Beside struct {
 	Witness bool
 }
 
-// What a launch takes besides warm-up and windows: to start, prepare and connect two ranks, to
-// close them and to check and store the result, as the committed results of v0.8.0 have it. Another
-// rank of a mesh is a process with daemon, clients and connections to the others, and took that
-// much longer in those of v0.9.0, of 4 to 16 ranks on two processors; one with clients alone took
-// half of it, with 9 ranks. A client has a thread and connections to start, too.
-// usualFill is the rate, in B/s, of filling a store. A window with its probes takes longer by the
-// time to fill largeMoves messages: buffers get their pages, and a probe moves each message several
-// times.
+// Start is about how long it takes to start, prepare and connect one or two ranks, to close them,
+// and to check and store the result, as the committed results of v0.8.0 have it.
+const Start = 65 * time.Millisecond
+
+// What a launch takes besides Start, warm-up and windows. Another rank of a mesh is a process with
+// daemon, clients and connections to the others, and took rankTime in the committed results of
+// v0.9.0, with 4 to 16 ranks on two processors; one with clients alone took half of it, with 9
+// ranks. A client has a thread and connections to start, too. usualFill is the rate, in B/s, of
+// filling a store. A window with its probes takes longer by the time to fill largeMoves messages:
+// buffers get their pages, and a probe moves each message several times.
 const (
-	twoRanks   = 65 * time.Millisecond
 	rankTime   = 55 * time.Millisecond
 	clientTime = 10 * time.Millisecond
 	usualFill  = 1 << 30
@@ -43,19 +44,16 @@ const steadyTime = 100 * time.Millisecond
 // v0.5.0; maxRemeasure bounds it.
 const remeasuredShare = 0.1
 
-// Start returns about how long it takes to start, to connect and to close so many ranks.
-func Start(ranks int) time.Duration {
-	return twoRanks + time.Duration(max(0, ranks-2))*rankTime
-}
-
 // Expected returns about how long a run takes. declared is what its transport says of itself.
 func Expected(c config.Config, declared *transport.Info, b Beside) time.Duration {
 	fill := float64(c.StoredKeys()) * (c.ValueSize.Mean() + 64) / usualFill
-	launch := Start(c.Ranks) + time.Duration(c.TotalClients()-1)*clientTime +
-		time.Duration(fill*float64(time.Second)) + min(time.Duration(c.Warmup), steadyTime)
+	another := rankTime
 	if !c.Mesh() {
-		launch -= time.Duration(max(0, c.Ranks-2)) * rankTime / 2
+		another /= 2
 	}
+	launch := Start + time.Duration(max(0, c.Ranks-2))*another +
+		time.Duration(c.TotalClients()-1)*clientTime +
+		time.Duration(fill*float64(time.Second)) + min(time.Duration(c.Warmup), steadyTime)
 	window := windowTime(c, b) +
 		time.Duration(largeMoves*c.ValueSize.Mean()/usualFill*float64(time.Second))
 	if b.Witness {

@@ -130,8 +130,8 @@ type Point struct {
 	// Meets is "yes" if the upper end of the interval is below the objective, "perhaps" if only the
 	// median is, else "no". It is empty without an objective.
 	Meets string `json:"meets,omitempty"`
-	// AfterMiss is set if a lower rate of an open loop misses the objective: a server that fails at
-	// a rate is not sold at a higher one, where the windows may have been lucky.
+	// AfterMiss is set if a lower rate of the open loop misses the objective. Then the point never
+	// counts: its windows may only have been lucky.
 	AfterMiss bool `json:"after_miss,omitempty"`
 	// Within is the share of the response times of all windows that are within the objective. It is
 	// absent without an objective for response times.

@@ -63,7 +63,7 @@ func TestMinEffectOfMachines(t *testing.T) {
 	require.Contains(t, from, "with 10 repeats, not measured below 10 repeats (calibration")
 }
 
-// A cell has the minimum effect of its own class of operations, if its path is of one class alone.
+// A cell has the minimum effect of its class of operations, if its whole path is of that class.
 func TestClassOf(t *testing.T) {
 	for want, paths := range map[string][][]string{
 		classMemory: {{"memory"}, {"memory, device soft, port_mtu 4096"}},

@@ -84,7 +84,7 @@ func (s *Study) Expected(repeats int) time.Duration {
 	case readings == 0:
 		readings = len(s.Plugin.Microbenchmarks)
 	}
-	return s.Engine.ExpectedReadings(repeats, time.Duration(readings)*s.Request.Duration)
+	return experiment.ExpectedReadings(repeats, time.Duration(readings)*s.Request.Duration)
 }
 
 // Run takes every reading so many times, each time in a process of its own. With hosts, it takes
